@@ -123,6 +123,22 @@ def test_an_odd_number_of_slices(rng: Rng) -> None:
     assert "matmul_mma" in run(case, backend) and wide(case, backend) == [32]
 
 
+@pytest.mark.parametrize("quant", ["Q8_0", "Q4_0", "F16"])
+@pytest.mark.parametrize("n_in", [64, 128, 192, 320, 448])
+def test_few_rows_of_any_number_of_slices(quant: str, n_in: int, rng: Rng) -> None:
+    """The last slices of a row are taken one by one, and there may be more of them than warps."""
+    for n_tokens in (1, 2):
+        assert "matvec" in run(product(quant, n_tokens, rng, 48, n_in))
+
+
+@pytest.mark.parametrize("without", ["int_dot", "wgmma", "subgroups"])
+def test_features_by_themselves(without: str, rng: Rng) -> None:
+    """What is reserved for a product's other forms of x is enough where a device lacks some."""
+    for quant in ("Q4_K", "Q8_0", "F16"):
+        assert "matmul_mma" in run(product(quant, 140, rng, 48, 512),
+                                   EmulatorBackend(FOUR_WARPS - {without}))
+
+
 @pytest.mark.parametrize("n_tokens", [1, 17])
 def test_what_begins_early_waits_for_the_launch_before(n_tokens: int, rng: Rng) -> None:
     """The emulator tells a kernel that reads or writes an argument before it waits."""

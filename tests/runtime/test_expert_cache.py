@@ -15,6 +15,7 @@ import pytest
 import shared_experts
 from delayed import DelayedBackend, DelayedBuffer
 from delayed import delayed as delayed
+from emulator.backend import FEATURES_VARIABLE, MODE_VARIABLE, plugged_in
 from factory import Shape, write_model
 from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
 from unladen.backends import backend_of
@@ -88,6 +89,29 @@ def frozen(layers: list[LayerCache]) -> None:
     """Nothing is replaced in the next steps."""
     for layer in layers:
         layer.use[:] = 0
+
+
+@pytest.mark.parametrize("quant", ["Q8_0", "Q4_0", "Q4_K", "F16"])
+def test_experts_are_replaced_in_the_formats_of_the_device(
+        quant: str, tmp_path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch,
+        rng: np.random.Generator) -> None:
+    """Matrix units read tiles, and the host has blocks; some formats can't be written."""
+    monkeypatch.setenv(FEATURES_VARIABLE, "subgroups,int_dot,mma")
+    monkeypatch.setenv(MODE_VARIABLE, "fast")
+    shape = replace(PLAIN, n_embd=256, n_ff=256, n_layers=2, k_dim=64)
+    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
+    tokens = rng.integers(10, 250, 6).tolist()
+    with plugged_in():
+        plan = planned(tiny, "emulator:0", 3)
+        layers = list(plan.experts.layers.values())
+        assert {target.quant for x in layers for target in x.device.values()} == {quant + "/tiles"}
+        expected = feed(tiny.plan("reference:0"), tokens)
+        for _ in range(2):
+            for layer in layers:
+                shuffle(layer, rng)
+            got = feed(plan, tokens)
+            assert np.abs(got - expected).max() < CLOSE * np.abs(expected).max()
+    tiny.file.close()
 
 
 def test_hot_and_cold_experts_are_computed_at_the_same_time(model: Tiny) -> None:

@@ -116,10 +116,14 @@ def packer_of(source: str, target: str, shape: Sequence[int]) -> tiles.Packer | 
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """Encode float32 [..., n] row by row; returns uint8 [..., row_bytes].
 
-    Raises :class:`UnsupportedQuant` when ``name`` is unknown, can't be written, or its block size
-    doesn't divide ``n``, and :class:`InvalidArgument` for numbers that the format can't hold.
+    Raises :class:`UnsupportedQuant` when ``name`` is unknown, can't be written, is cut into tiles,
+    or its block size doesn't divide ``n``, and :class:`InvalidArgument` for numbers that the format
+    can't hold.
     """
     quant = get(name)
+    if file_format(name) != name:
+        raise UnsupportedQuant(f"{name} has no rows of blocks",
+                               hint=f"write {file_format(name)}, and convert it")
     if values.shape[-1] % quant.block_size:
         raise UnsupportedQuant(
             f"rows of {values.shape[-1]} aren't a whole number of {name} blocks of "

@@ -28,7 +28,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Placed
 from unladen.graph.ops.moe import EXPERT_ROLES
 from unladen.graph.ops.routing import Routing
-from unladen.quants import dequantize, quantize
+from unladen.quants import convert
 from unladen.schedule.cut.hot_experts import CachedLayer
 
 DECAY = 0.5 ** (1 / 64)
@@ -188,6 +188,4 @@ def _expert(placed: Placed, expert: int, quant: str) -> Bytes:
     one = placed.weight.rows(expert, 1)
     n = one.nbytes_in(placed.quant)
     data = backend_of(placed.buffer.device.name).read(placed.buffer, n, placed.offset + expert * n)
-    if quant == placed.quant:
-        return data
-    return quantize(quant, dequantize(placed.quant, data, one.shape)).reshape(-1)
+    return convert(placed.quant, quant, data, one.shape)

@@ -109,13 +109,13 @@ def rms_norm(call: Call) -> None:
 
 def embed(call: Call) -> None:
     first_row, n_rows, _, n_in, _ = call.params("5I", "m")
-    n_columns = min(n_in, call.groups[0] * call.dispatch.threads * 8)
     w = call.array("w")[:n_rows * n_in].reshape(n_rows, n_in)
-    tokens = np.arange(call.groups[1])
+    each_row = -(-n_in // (call.dispatch.threads * 8))
+    tokens = np.arange(call.groups[0] * call.groups[1] // each_row)
     row = call.batch(call.constant("IDS"), tokens) - first_row
     here = (row >= 0) & (row < n_rows)
     y = call.array("y")[:len(tokens) * n_in].reshape(-1, n_in)
-    y[here, :n_columns] = w[row[here], :n_columns]
+    y[here] = w[row[here]]
 
 
 def matvec(call: Call) -> None:

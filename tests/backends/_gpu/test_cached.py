@@ -7,28 +7,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from backends._gpu.opening import opened
 from backends._gpu.storing import Storing
 from cases import running
 from cases.base import Maker
-from emulator.backend import FEATURES, EmulatorBackend
-from unladen.backends import registry
+from emulator.backend import EmulatorBackend
 from unladen.backends._gpu.joining import turned, written
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends.base import Backend
 from unladen.graph.graph import KVSpec, Node, Value
 
 Rng = np.random.Generator
-UNITS = FEATURES | {"mma"}
 
 
-@pytest.fixture(params=["emulator", "emulator with matrix units", "opencl", "wgpu"])
-def backend(request: pytest.FixtureRequest) -> Backend:
-    if request.param.startswith("emulator"):
-        return EmulatorBackend(UNITS if "units" in request.param else frozenset())
-    found = registry()[request.param]
-    if not found.devices():
-        pytest.skip(found.why_none())
-    return found
+@pytest.fixture(params=["emulator", "emulator int_dot subgroups mma", "opencl", "wgpu"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    return opened(request.param, monkeypatch)
 
 
 def check(case: Storing, backend: Backend, kernels: Sequence[str]) -> None:

@@ -7,29 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from backends._gpu.opening import opened
 from backends._gpu.rounding import Rounding
 from backends._gpu.storing import Joined
 from cases.base import Maker
 from emulator.backend import FEATURES, EmulatorBackend
-from unladen.backends import registry
 from unladen.backends._gpu.joining import rounded, turned
 from unladen.backends._gpu.lowering._products import FEW_ROWS
 from unladen.backends.base import Backend
-from unladen.backends.opencl.backend import OpenClBackend
-from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.graph.graph import KVSpec, Node, Value
 
 Rng = np.random.Generator
 
 
 @pytest.fixture(params=["emulator", "opencl", "wgpu"])
-def backend(request: pytest.FixtureRequest) -> Backend:
-    if request.param == "emulator":
-        return EmulatorBackend()
-    found = registry()[request.param]
-    if not found.devices():
-        pytest.skip(found.why_none())
-    return found
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    return opened(request.param, monkeypatch)
 
 
 class Turning(Joined):
@@ -98,16 +91,10 @@ def test_what_is_not_joined(rng: Rng) -> None:
     assert not turned((other, write), {keys})
 
 
-@pytest.fixture(params=["emulator", "opencl", "wgpu"])
+@pytest.fixture(params=["emulator int_dot subgroups", "opencl int_dot", "wgpu int_dot"])
 def rounding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """A backend whose kernels round activations."""
-    if request.param == "emulator":
-        return EmulatorBackend(FEATURES)
-    monkeypatch.setenv(f"UNLADEN_{request.param.upper()}_FEATURES", "int_dot")
-    found: Backend = {"opencl": OpenClBackend, "wgpu": WgpuBackend}[request.param]()
-    if not found.devices():
-        pytest.skip(found.why_none())
-    return found
+    return opened(request.param, monkeypatch)
 
 
 @pytest.mark.parametrize(("formats", "act"), [

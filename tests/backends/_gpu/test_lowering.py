@@ -124,6 +124,19 @@ def test_grids_cover_what_a_step_makes(op: str, rng: Rng) -> None:
                 assert sum(made) >= n, (op, size, value.shape, case.name)
 
 
+@every_op
+@pytest.mark.parametrize("features", [FEATURES, FEATURES | {"mma"}, frozenset()])
+def test_grids_of_the_largest_steps(op: str, features: frozenset[str], rng: Rng) -> None:
+    """No dimension is larger than devices allow, however many tokens a step has. Logits of so many
+    rows would take more memory than a binding may have."""
+    for bench in benches(op, rng, features):
+        for n in (MAX_GROUPS + 1, 3 * MAX_GROUPS):
+            for is_decode in (False, True):
+                size = Size(n, MAX_GROUPS, -(-n // TILE_TOKENS), 1, is_decode, frozenset())
+                for d in program(bench).lowered.dispatches:
+                    assert max(d.grid(size) or (0,)) <= MAX_GROUPS, (d.kernel, n)
+
+
 def elements(d: Dispatch, node: Node, value: Value) -> int:
     """Elements of an output that a workgroup writes at most."""
     c = d.constants

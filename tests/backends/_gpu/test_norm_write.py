@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from backends._gpu.opening import opened
 from backends._gpu.storing import Norming
-from emulator.backend import FEATURES, EmulatorBackend
-from unladen.backends import registry
+from emulator.backend import EmulatorBackend
 from unladen.backends._gpu.joining import NORM_WRITE, NORM_WRITE_BUFFERS, normed
 from unladen.backends.base import Backend
 from unladen.graph.graph import Node, Value
@@ -15,14 +15,9 @@ from unladen.graph.graph import Node, Value
 Rng = np.random.Generator
 
 
-@pytest.fixture(params=["emulator", "emulator with subgroups", "opencl", "wgpu"])
-def backend(request: pytest.FixtureRequest) -> Backend:
-    if request.param.startswith("emulator"):
-        return EmulatorBackend(FEATURES if "subgroups" in request.param else frozenset())
-    found = registry()[request.param]
-    if not found.devices():
-        pytest.skip(found.why_none())
-    return found
+@pytest.fixture(params=["emulator", "emulator int_dot subgroups", "opencl", "wgpu"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    return opened(request.param, monkeypatch)
 
 
 @pytest.mark.parametrize(("style", "kv_types"), [

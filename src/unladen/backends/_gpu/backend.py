@@ -84,8 +84,11 @@ class GpuBackend(Backend):
         how = registry().get(node.op)
         if how is None:
             return 0
-        more = how.mma_scratch_bytes(node, limits, options) if self._has(device, "mma") else 0
-        return how.scratch_bytes(node, limits, options) + more
+        nbytes = how.scratch_bytes(node, limits, options)
+        if device.is_pretend:  # it has no features
+            return nbytes
+        used = how.features_on(self.gpu(device.name), formats(node), options)
+        return nbytes + (how.mma_scratch_bytes(node, limits, used) if "mma" in used else 0)
 
     def _has(self, device: Device, feature: str) -> bool:
         """Whether kernels on ``device`` may use ``feature``; pretended devices have none."""

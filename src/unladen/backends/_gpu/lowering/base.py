@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from collections.abc import Set
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -58,8 +59,9 @@ class OpLowering(ABC):
         """Bytes of the arena that ``node`` needs while it runs, besides its values."""
         return 0
 
-    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes that ``node`` needs in addition to that where kernels use "mma"."""
+    def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
+        """Bytes that ``node`` needs in addition to that where kernels use ``features``, of which
+        "mma" is one."""
         return 0
 
     def features_on(self, target: Target, formats: frozenset[str], options: BackendOptions
@@ -160,6 +162,7 @@ class Lowering:
         """
         has_codes = self.target.family.has_codes(quant)
         names = self.features if has_codes else self.features - {"int_dot"}
+        names |= self.target.features & {"pdl"}  # each lets the next one begin, whatever its op
         flags = {name.upper(): True for name in names}
         self.dispatches.append(
             Dispatch(kernel, quant, {"WG": threads, **flags, **constants}, dict(ranges), grid))

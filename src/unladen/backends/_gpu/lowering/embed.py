@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unladen.backends._gpu.dispatch import Groups
+from unladen.backends._gpu.dispatch import Groups, fold
 from unladen.backends._gpu.lowering._matrix import matrices
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, symbol
+from unladen.backends._gpu.lowering.base import Lowering, OpLowering, rows_word, symbol
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.step_header import WORDS
 from unladen.graph.graph import Node
@@ -16,7 +16,7 @@ THREADS = 64
 
 
 class Embed(OpLowering):
-    """One dispatch for each piece of the table, with a row of workgroups for each token."""
+    """One dispatch for each piece of the table, with as many workgroups for each token."""
 
     op = "embed"
     kernels = frozenset({"embed"})
@@ -28,7 +28,9 @@ class Embed(OpLowering):
             n_groups = -(-m.n_in // (COLUMNS * THREADS))
 
             def grid(size: Size, n_groups: int = n_groups) -> Groups | None:
-                return (n_groups, size.rows(symbol(y)), 1) if size.rows(symbol(y)) else None
+                n = size.rows(symbol(y))
+                return (*fold(n_groups * n), 1) if n else None
 
             low.emit("embed", grid, THREADS, {"m": m.params, "w": m.at, "y": low.value(y)},
-                     {"IDS": ids_word, **m.constants}, quant=m.quant)
+                     {"IDS": ids_word, "ROW_KIND": rows_word(symbol(y)), **m.constants},
+                     quant=m.quant)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unladen.backends._gpu.dispatch import Groups
+from unladen.backends._gpu.dispatch import Groups, fold
 from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix, stacked
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, symbol
+from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, rows_word, symbol
 from unladen.backends._gpu.step import Size
 from unladen.graph.graph import Node
 from unladen.graph.ops.head_linear import head_width
@@ -23,9 +23,9 @@ class HeadLinear(OpLowering):
         for m in stacked(low, node, "w"):
             def grid(size: Size, m: Matrix = m) -> Groups | None:
                 n = size.rows(symbol(x))
-                return (-(-m.n_out // ROWS_PER_GROUP), m.n_rows, n) if n else None
+                return (*fold(-(-m.n_out // ROWS_PER_GROUP) * m.n_rows * n), 1) if n else None
 
-            constants = {"ALL_OUT": ROWS_PER_GROUP, **m.few}
+            constants = {"ALL_OUT": ROWS_PER_GROUP, "ROW_KIND": rows_word(symbol(x)), **m.few}
             # Heads of a width that isn't a multiple of 4 are read number by number.
             constants["WHOLE"] = not constants["RAGGED"]
             constants["RAGGED"] = bool(constants["RAGGED"]) or width % 4 > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
 from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
@@ -47,7 +47,7 @@ class Linear(OpLowering):
 
     op = "linear"
     kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
-    features = frozenset({"subgroups", "int_dot", "mma", "wgmma", "pdl"})
+    features = frozenset({"subgroups", "int_dot", "mma", "wgmma"})
 
     def reads_tiles(self, node: Node, weight: Weight) -> bool:
         return True
@@ -77,10 +77,10 @@ class Linear(OpLowering):
         halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
         return halves + (0 if options.precise else sum(code_bytes(node.inputs[0], limits)))
 
-    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+    def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
-        kinds = _tiles.kinds_of(node.weights.values(), coded=not options.precise,
-                                by_warpgroups=True)
+        kinds = _tiles.kinds_of(node.weights.values(), coded="int_dot" in features,
+                                by_warpgroups="wgmma" in features)
         rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
         return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
 

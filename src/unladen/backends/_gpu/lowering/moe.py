@@ -6,7 +6,7 @@ the pairs of an expert are computed together, so that its weights are decoded on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
@@ -99,7 +99,7 @@ class Moe(OpLowering):
         """Bytes that a node needs while it runs."""
         return Shape.of(node, limits).scratch()[1]
 
-    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+    def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x and hidden rows in the forms that tiles are multiplied with."""
         shape = Shape.of(node, limits)
         return sum(form_bytes(*shape.x_rows)) + sum(form_bytes(*shape.hidden_rows)) if (
@@ -171,7 +171,7 @@ def route(low: Lowering, node: Node, seen: int, first_expert: int, at: dict[str,
         product(low, m, rows, extra)
 
     def grid(size: Size) -> Groups | None:
-        return (size.rows(rows), 1, 1) if size.rows(rows) else None
+        return (*fold(size.rows(rows)), 1) if size.rows(rows) else None
 
     params = numbers(routing.n_used, routing.scale, first_expert, routing.n_groups,
                      routing.n_groups_used, routing.fold)
@@ -186,7 +186,8 @@ def route(low: Lowering, node: Node, seen: int, first_expert: int, at: dict[str,
     # Where probabilities are in the same order as logits, the logits decide: they are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
     low.emit("moe_route", grid, ROUTE_THREADS, ranges,
-             {"EXPERTS": has["router"].shape[0], routing.gating.upper(): True,
+             {"EXPERTS": has["router"].shape[0], "ROW_KIND": rows_word(rows),
+              routing.gating.upper(): True,
               "SCORED": scored, "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
               "SLOTS": "slot_of" in has, "TOLD": told is not None,
               "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})

@@ -39,6 +39,8 @@ const LEAST_SUM = 6.103515625e-5;
 var<workgroup> logit: array<f32, EXPERTS>;
 var<workgroup> score: array<f32, EXPERTS>;
 var<workgroup> best: array<u32, WG>;
+// The probabilities of the experts that were chosen.
+var<workgroup> taken: array<f32, EXPERTS>;
 
 // The better of two experts; EXPERTS stands for none.
 fn better(a: u32, b: u32) -> u32 {
@@ -93,11 +95,13 @@ fn mask_groups() {
 #end
 
 @compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        who: Thread) {
   let lane = who.lane;
+  let t = min(id.x + id.y * groups.x, n_rows(ROW_KIND) - 1u);
   var top = LOWEST;
   for (var e = lane; e < EXPERTS; e += WG) {
-    logit[e] = x[id.x * EXPERTS + e];
+    logit[e] = x[t * EXPERTS + e];
     top = max(top, logit[e]);
   }
   top = max_all(who, top);
@@ -117,7 +121,7 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
   workgroupBarrier();
   if (lane == 0u) {
     for (var i = 0u; i < params.n_used; i++) {
-      let e = u32(clamp(given[id.x * params.n_used + i], 0.0, f32(EXPERTS - 1u)));
+      let e = u32(clamp(given[t * params.n_used + i], 0.0, f32(EXPERTS - 1u)));
       score[e] = 3.4e38;
     }
   }
@@ -129,7 +133,7 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
   workgroupBarrier();
 #end
 
-  let out = id.x * params.n_used;
+  let out = t * params.n_used;
   var total = 0.0;
   for (var i = 0u; i < params.n_used; i++) {
     var mine = EXPERTS;
@@ -154,7 +158,7 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
 #if TOLD
       told[out + i] = f32(e);
 #end
-      weights[out + i] = p;
+      taken[i] = p;
       total += p;
       score[e] = LOWEST;
     }
@@ -168,6 +172,6 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
 #if SOFTMAX_CHOSEN
     factor = params.scale / total;
 #end
-    for (var i = 0u; i < params.n_used; i++) { weights[out + i] *= factor; }
+    for (var i = 0u; i < params.n_used; i++) { weights[out + i] = taken[i] * factor; }
   }
 }

@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     var largest = 0.0;
     for (var k = 0u; k < 4u * RUNS; k++) {
       v[k] = scaled(row, 4u * first + k, factor);
-      largest = max(largest, largest_of(v[k]));
+      largest = larger(largest, largest_of(v[k]));
     }
     let inverse = inverse_scale(largest);
     for (var r = 0u; r < RUNS; r++) {

@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   var sum = 0.0;
   for (var k = 0u; k < 4u; k++) {
     v[k] = columns(16u * run, 4u * k);
-    largest = max(largest, largest_of(v[k]));
+    largest = larger(largest, largest_of(v[k]));
     sum += dot(v[k], vec4f(1.0));
   }
   let inverse = inverse_scale(largest);

@@ -3,7 +3,7 @@
 #else
 #use step matrix
 #end
-// y[t] = w[ids[t]]. Each thread decodes eight weights.
+// y[t] = w[ids[t]]. Each thread decodes eight weights; a row takes each_row workgroups.
 #bind out float y
 
 FN void put(ARGS, u32 t, u32 p, float value) {
@@ -19,8 +19,10 @@ FN void put_four(ARGS, u32 t, u32 p, f4 v) {
 
 KERNEL(embed) {
   const u32 units = BLOCK / 8u;
-  const u32 t = GROUP_Y;
-  const u32 unit = GROUP_X * WG + LANE;
+  const u32 each_row = (m.n_in + 8u * WG - 1u) / (8u * WG), group = GROUP_X + GROUP_Y * N_GROUPS_X;
+  const u32 t = group / each_row;
+  if (t >= n_rows(args, ROW_KIND)) return;
+  const u32 unit = group % each_row * WG + LANE;
   const u32 row = (u32)batch(args, IDS, t) - m.first_row;
   if (row >= m.n_rows) return;
   const u32 u = unit % units;

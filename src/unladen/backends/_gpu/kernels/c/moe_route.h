@@ -97,7 +97,7 @@ FN void mask_groups(ARGS) {
 #end
 
 // Computes what experts are compared by. A thread reads later what it wrote here itself.
-FN void fill_scores(ARGS, float top, float sum) {
+FN void fill_scores(ARGS, u32 t, float top, float sum) {
   for (u32 e = LANE; e < EXPERTS; e += WG) {
 #if SCORED
     float own = probability(args, e, top, sum);
@@ -109,7 +109,7 @@ FN void fill_scores(ARGS, float top, float sum) {
 #end
 #if GIVEN
     for (u32 i = 0u; i < params.n_used; i++) {
-      const float asked = given[GROUP_X * params.n_used + i];
+      const float asked = given[t * params.n_used + i];
       if ((u32)clamp_f32(asked, 0.0f, (float)(EXPERTS - 1u)) == e) own = 3.4e38f;
     }
 #end
@@ -136,9 +136,12 @@ FN void find_best(ARGS) {
 }
 
 KERNEL(moe_route) {
+  // Workgroups beyond the last token take it again: PoCL 3.1 compiles a return before barriers in
+  // loops wrongly.
+  const u32 t = min_u32(GROUP_X + GROUP_Y * N_GROUPS_X, n_rows(args, ROW_KIND) - 1u);
   float top = LOWEST;
   for (u32 e = LANE; e < EXPERTS; e += WG) {
-    const float own = x[GROUP_X * EXPERTS + e];
+    const float own = x[t * EXPERTS + e];
     logit[e] = own;
     top = max_f32(top, own);
   }
@@ -146,7 +149,7 @@ KERNEL(moe_route) {
   float sum = 0.0f;
   for (u32 e = LANE; e < EXPERTS; e += WG) sum += exp_f32(logit[e] - top);
   sum = sum_all(args, sum);
-  fill_scores(args, top, sum);
+  fill_scores(args, t, top, sum);
   float total = 0.0f;
   for (u32 i = 0u; i < params.n_used; i++) {
     find_best(args);
@@ -155,12 +158,12 @@ KERNEL(moe_route) {
       const u32 e = min_u32(best[0], EXPERTS - 1u);
       const float p = probability(args, e / params.fold, top, sum);
 #if SLOTS
-      chosen[GROUP_X * params.n_used + i] = (u32)(int)slot_of[e / params.fold];
+      chosen[t * params.n_used + i] = (u32)(int)slot_of[e / params.fold];
 #else
-      chosen[GROUP_X * params.n_used + i] = e / params.fold - params.first_expert;
+      chosen[t * params.n_used + i] = e / params.fold - params.first_expert;
 #end
 #if TOLD
-      told[GROUP_X * params.n_used + i] = (float)e;
+      told[t * params.n_used + i] = (float)e;
 #end
       taken[i] = p;
       total += p;
@@ -180,6 +183,6 @@ KERNEL(moe_route) {
 #end
 #end
   for (u32 i = LANE; i < params.n_used; i += WG) {
-    weights[GROUP_X * params.n_used + i] = taken[i] * factor;
+    weights[t * params.n_used + i] = taken[i] * factor;
   }
 }

@@ -40,7 +40,7 @@ KERNEL(norm_quantize) {
     float largest = 0.0f;
     for (u32 k = 0u; k < 4u * RUNS; k++) {
       v[k] = scaled(args, row, 4u * first + k, factor);
-      largest = max_f32(largest, f4_largest(f4_abs(v[k])));
+      largest = larger(largest, largest_of(v[k]));
     }
     const float inverse = inverse_scale(largest);
     for (u32 r = 0u; r < RUNS; r++) {

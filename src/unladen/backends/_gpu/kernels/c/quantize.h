@@ -19,7 +19,7 @@ KERNEL(quantize) {
   float largest = 0.0f;
   for (u32 k = 0u; k < 4u * RUNS; k++) {
     v[k] = columns(args, m.n_in, 16u * first, 4u * k);
-    largest = max_f32(largest, f4_largest(f4_abs(v[k])));
+    largest = larger(largest, largest_of(v[k]));
   }
   const float inverse = inverse_scale(largest);
   for (u32 r = 0u; r < RUNS; r++) {

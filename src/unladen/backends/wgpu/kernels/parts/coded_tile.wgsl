@@ -30,15 +30,14 @@ fn multiply(lane: u32, w_row: u32, x_row: u32) {
     let p = unit / units * BLOCK + unit_at(u);
     let lo = columns(x_row, p);
     let hi = columns(x_row, p + SPAN);
-    let largest = max(abs(lo), abs(hi));
-    found[lane] = vec3f(max(max(largest.x, largest.y), max(largest.z, largest.w)),
-                        dot(lo, vec4f(1.0)), dot(hi, vec4f(1.0)));
+    found[lane] = vec3f(larger(largest_of(lo), largest_of(hi)), dot(lo, vec4f(1.0)),
+                        dot(hi, vec4f(1.0)));
     let c = packed(at, u);
     workgroupBarrier();
     var all = found[lane & ~3u];
     for (var k = 1u; k < 4u; k++) {
       let other = found[(lane & ~3u) + k];
-      all = vec3f(max(all.x, other.x), all.yz + other.yz);
+      all = vec3f(larger(all.x, other.x), all.yz + other.yz);
     }
     let inverse = inverse_scale(all.x);
     w_tile[place(fill, four)] = c.x;

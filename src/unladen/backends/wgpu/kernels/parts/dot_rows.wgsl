@@ -79,7 +79,7 @@ fn activations(at: u32, p: u32, first: u32) -> Activations {
   for (var k = 0u; k < GROUP; k++) {
     lo[k] = columns(at, p + unit_at(first + k));
     hi[k] = columns(at, p + unit_at(first + k) + SPAN);
-    largest = max(largest, vec2f(largest_of(lo[k]), largest_of(hi[k])));
+    largest = vec2f(larger(largest.x, largest_of(lo[k])), larger(largest.y, largest_of(hi[k])));
     if (SHIFTED) { x.sum += vec2f(dot(lo[k], vec4f(1.0)), dot(hi[k], vec4f(1.0))); }
   }
   let inverse = vec2f(inverse_scale(largest.x), inverse_scale(largest.y));

@@ -1,8 +1,12 @@
 // Rounds numbers to int8 with a common scale. Each error is at most half of the scale.
 
+// The larger of two sizes. NaN is larger than any number, so that it becomes the scale: codes can't
+// hold it.
+fn larger(a: f32, b: f32) -> f32 { return bitcast<f32>(max(bitcast<u32>(a), bitcast<u32>(b))); }
+
 fn largest_of(v: vec4f) -> f32 {
   let a = abs(v);
-  return max(max(a.x, a.y), max(a.z, a.w));
+  return larger(larger(a.x, a.y), larger(a.z, a.w));
 }
 
 // The factor that scales numbers of magnitude up to `largest` to int8.

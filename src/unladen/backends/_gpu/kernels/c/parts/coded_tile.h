@@ -17,14 +17,14 @@ FN void fill(ARGS, Bytes b, u32 w_row, u32 x_row, u32 block, u32 u) {
   const u32 row = LANE / 4u, four = 2u * (LANE % 4u);
   const u32 at = w_row + block * BLOCK_BYTES, p = block * BLOCK + unit_at(u);
   const f4 lo = columns(args, m.n_in, x_row, p), hi = columns(args, m.n_in, x_row, p + SPAN);
-  found[LANE] = F4(max_f32(f4_largest(f4_abs(lo)), f4_largest(f4_abs(hi))),
-                   f4_dot(lo, F4_ALL(1.0f)), f4_dot(hi, F4_ALL(1.0f)), 0.0f);
+  found[LANE] = F4(larger(largest_of(lo), largest_of(hi)), f4_dot(lo, F4_ALL(1.0f)),
+                   f4_dot(hi, F4_ALL(1.0f)), 0.0f);
   const u2 c = packed(args, b, at, u);
   BARRIER();
   f4 all = found[LANE & ~3u];
   for (u32 k = 1u; k < 4u; k++) {
     const f4 other = found[(LANE & ~3u) + k];
-    all = F4(max_f32(all.x, other.x), all.y + other.y, all.z + other.z, 0.0f);
+    all = F4(larger(all.x, other.x), all.y + other.y, all.z + other.z, 0.0f);
   }
   const float inverse = inverse_scale(all.x);
   w_tile[place(row, four)] = c.x;

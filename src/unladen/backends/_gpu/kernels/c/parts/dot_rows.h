@@ -47,8 +47,8 @@ FN void activations(ARGS, u32 n_in, u32 at, u32 p, u32 first, PRIVATE Activation
   for (u32 k = 0u; k < GROUP; k++) {
     lo[k] = columns(args, n_in, at, p + unit_at(first + k));
     hi[k] = columns(args, n_in, at, p + unit_at(first + k) + SPAN);
-    largest_lo = max_f32(largest_lo, f4_largest(f4_abs(lo[k])));
-    largest_hi = max_f32(largest_hi, f4_largest(f4_abs(hi[k])));
+    largest_lo = larger(largest_lo, largest_of(lo[k]));
+    largest_hi = larger(largest_hi, largest_of(hi[k]));
     if (SHIFTED) {
       out->sum = out->sum + F2(f4_dot(lo[k], F4_ALL(1.0f)), f4_dot(hi[k], F4_ALL(1.0f)));
     }

@@ -148,10 +148,11 @@ FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE con
     const u32 c = CHUNKS > TOGETHER ? each % CHUNKS : 0u, i = each / CHUNKS;
     add_chunks(args, b, n_in, rows[0] + i * TILE_BYTES, c, i * TILE_COLUMNS, TOGETHER, xs, own);
   }
-  if (CHUNKS % TOGETHER != 0u && SUBGROUP < n_chunks - n_whole) {
-    const u32 each = n_whole + SUBGROUP, i = each / CHUNKS;
-    add_chunks(args, b, n_in, rows[0] + i * TILE_BYTES, each % CHUNKS, i * TILE_COLUMNS, 1u, xs,
-               own);
+  if (CHUNKS % TOGETHER != 0u) {
+    for (u32 each = n_whole + SUBGROUP; each < n_chunks; each += WG / 32u) {
+      add_chunks(args, b, n_in, rows[0] + each / CHUNKS * TILE_BYTES, each % CHUNKS,
+                 each / CHUNKS * TILE_COLUMNS, 1u, xs, own);
+    }
   }
 #if INT_DOT
 #else

@@ -1,0 +1,55 @@
+"""What isn't finite stays so where rows are rounded to int8: a model with such numbers must fail
+instead of answering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backends._gpu.opening import opened
+from backends._gpu.rounding import Rounding
+from cases import running
+from cases.base import Case, Maker
+from unladen.backends.base import Backend, BackendOptions
+
+Rng = np.random.Generator
+VALUES = (np.nan, np.inf, -np.inf)
+
+
+@pytest.fixture(params=["emulator int_dot subgroups", "emulator int_dot subgroups mma",
+                        "emulator int_dot subgroups mma wgmma", "opencl int_dot", "wgpu int_dot"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    return opened(request.param, monkeypatch)
+
+
+def product(quant: str, n_tokens: int, rng: Rng) -> Case:
+    m = Maker(rng, n_tokens)
+    return m.case("linear", m.input("T", 512), weights={"w0": m.weight("w0", 48, 512, quant=quant)})
+
+
+@pytest.mark.parametrize("quant", ["Q8_0", "Q4_0", "Q4_K", "Q6_K", "IQ4_NL"])
+@pytest.mark.parametrize("n_tokens", [2, 20])
+def test_products(backend: Backend, quant: str, n_tokens: int, rng: Rng) -> None:
+    """Few rows and many; the other rows stay as they are."""
+    case = product(quant, n_tokens, rng)
+    bench = running.Bench(backend, case)
+    assert "int_dot" in backend.variant(bench.device, case.node, BackendOptions())
+    (good,), (x,) = bench.run(), case.inputs.values()
+    assert np.isfinite(good).all()
+    for value in VALUES:
+        before, at = x[1].copy(), int(rng.integers(512))
+        x[1, at] = value
+        (y,) = bench.run()
+        x[1] = before
+        assert not np.isfinite(y[1]).any(), value
+        np.testing.assert_array_equal(np.delete(y, 1, axis=0), np.delete(good, 1, axis=0))
+
+
+@pytest.mark.parametrize("n_tokens", [2, 20])
+def test_products_of_norms(backend: Backend, n_tokens: int, rng: Rng) -> None:
+    for value in VALUES:
+        case = Rounding(rng, ["Q6_K"], n_tokens)
+        case.m.inputs[case.x][1, int(rng.integers(256))] = value
+        kernels, (y,) = case.on(backend, joined=True)
+        assert "norm_quantize" in kernels or n_tokens > 8  # by warps, many rows are rounded apart
+        assert not np.isfinite(y[1]).any() and np.isfinite(np.delete(y, 1, axis=0)).all(), value
