@@ -6,6 +6,7 @@ The functions and their parameters are found by looking: a new one is tried with
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import math
@@ -224,6 +225,17 @@ def test_nothing_but_typed_errors(tried: list[Tried], monkeypatch: pytest.Monkey
         str(error)
     except Exception as error:
         raise AssertionError(f"{function}: {name} = value {i}: raw {error!r}") from error
+
+
+@pytest.mark.parametrize("name", ["messages", "tools"])
+def test_every_value_for_what_is_listed(name: str, tried: list[Tried]) -> None:
+    """Also what only looks as if it had items, such as an array without a dimension."""
+    calls = [call for function, each, call in tried
+             if each == name and function == "Model.chat"]
+    assert calls
+    for call, make in itertools.product(calls, VALUES):
+        with contextlib.suppress(UnladenError):
+            call(make())
 
 
 def test_errors_name_the_parameter(tried: list[Tried]) -> None:

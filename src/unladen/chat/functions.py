@@ -27,7 +27,7 @@ def read_tools(tools: Iterable[Any] | None) -> list[Any] | None:
     """
     if tools is None:
         return None
-    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+    if not is_listed(tools):
         raise InvalidArgument(f"tools must be a list, got {type(tools).__name__}",
                               hint="pass a list of functions or of dicts")
     read = []
@@ -41,6 +41,16 @@ def read_tools(tools: Iterable[Any] | None) -> list[Any] | None:
                                   f"{type(tool).__name__}",
                                   hint='a dict is {"type": "function", "function": {...}}')
     return read
+
+
+def is_listed(value: object) -> bool:
+    """Whether ``value`` has items one after another that aren't characters, bytes or keys. An array
+    without a dimension has none, though its type can be iterated."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return not isinstance(value, str | bytes | Mapping)
 
 
 def schema_of(function: Callable[..., Any]) -> dict[str, Any]:

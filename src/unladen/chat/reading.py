@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from unladen.chat.functions import is_listed
 from unladen.chat.messages import Message, ToolCall
 from unladen.errors import InvalidArgument
 
@@ -29,7 +30,7 @@ def read_messages(messages: Messages) -> list[dict[str, Any]]:
 
     Raises :class:`~unladen.errors.InvalidArgument` with the place of what isn't a message.
     """
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+    if not is_listed(messages):
         raise InvalidArgument(f"messages must be a list, got {type(messages).__name__}",
                               hint='pass [{"role": "user", "content": "..."}]')
     return [_message(message, f"messages[{i}]") for i, message in enumerate(messages)]
