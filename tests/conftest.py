@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import secrets
 import signal
 import sys
@@ -27,6 +28,14 @@ hypothesis.settings.register_profile("unladen", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("unladen")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over the tests themselves: they are half a million objects,
+    and stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -46,11 +47,16 @@ VERBOSE = "--ptxas-options=-v"
 REGISTERS = re.compile(r"Used (\d+) registers")
 SPILLS = re.compile(r"(\d+) bytes spill (?:stores|loads)")
 SHARED = re.compile(r"(\d+) bytes smem")
+SLOWED = re.compile(r"\(C75\d\d\)")
+"""The compiler's advice that it put waits between asynchronous products, or makes them one by
+one."""
 
 FORK = multiprocessing.get_context("fork")
 """How processes are made that compile: they have the compiler's library at once."""
 Takes = tuple[int, ...]
 """What a kernel takes, as :data:`WHAT` names it."""
+Found = tuple[str, int, Takes | str]
+"""A kernel's name, a chip, and what it takes there or why it doesn't compile."""
 Record = dict[str, dict[str, Takes]]
 """What each kernel takes on each chip, by their names."""
 
@@ -139,6 +145,8 @@ def takes(text: str, chip: int) -> Takes | str:
     code, log = compiler.attempt(text, (*CUDA.options(target), VERBOSE), target)
     if not code:
         return log or "the compiler makes nothing"
+    if SLOWED.search(log):
+        return f"the compiler makes products wait for each other: {log}"
     registers = REGISTERS.search(log)
     if registers is None:
         return f"the compiler doesn't say what it takes: {log}"
@@ -200,7 +208,7 @@ def apart(text: str, chip: int) -> Takes | str:
     return now or f"the compiler ends its process, with {child.exitcode}"
 
 
-def _one(job: tuple[str, str, int]) -> tuple[str, int, Takes | str]:
+def _one(job: tuple[str, str, int]) -> Found:
     name, text, chip = job
     return name, chip, apart(text, chip)
 
@@ -223,8 +231,7 @@ def sampled(found: Sequence[Text], n: int) -> list[Text]:
             for i in range(min(n or len(each), len(each)))]
 
 
-def everything(chips: Sequence[int], n_each: int, n_jobs: int
-               ) -> Iterator[tuple[str, int, Takes | str]]:
+def everything(chips: Sequence[int], n_each: int, n_jobs: int) -> Iterator[Found]:
     """What each kernel takes on each of ``chips``, or ``n_each`` variants of it."""
     jobs = [(t.name, t.text, chip) for chip in chips for t in sampled(texts_for(chip), n_each)]
     print(f"{len(jobs)} kernels to compile", file=sys.stderr)
@@ -232,11 +239,30 @@ def everything(chips: Sequence[int], n_each: int, n_jobs: int
         yield from pool.map(_one, jobs, chunksize=8)
 
 
+def drawn(chips: Sequence[int], seconds: float, seed: int) -> Iterator[Found]:
+    """What some kernels take on two of ``chips``, until ``seconds`` have passed: kernel by kernel,
+    so that those with many variants don't take all turns."""
+    rng, by_kernel = np.random.default_rng(seed), dict[str, list[tuple[int, Text]]]()
+    for chip in rng.permutation(chips)[:2]:
+        for text in texts_for(int(chip)):
+            by_kernel.setdefault(text.name.split()[0], []).append((int(chip), text))
+    end = time.monotonic() + seconds
+    while True:
+        for kernel in rng.permutation(sorted(by_kernel)):
+            chip, text = by_kernel[kernel][rng.integers(len(by_kernel[kernel]))]
+            yield text.name, chip, apart(text.text, chip)
+            if time.monotonic() > end:
+                return
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--accept", action="store_true", help="write the record anew")
     parser.add_argument("--chip", type=int, choices=CHIPS, action="append", help="only this one")
     parser.add_argument("--sample", type=int, default=0, help="only so many variants of a kernel")
+    parser.add_argument("--seconds", type=float, default=0.0,
+                        help="draw kernels for so long, by the --seed")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     compiler = nvrtc()
@@ -245,7 +271,9 @@ def main() -> int:
         return 2
     record, n_wrong, n_new = load(), 0, 0
     found: Record = {name: dict(each) for name, each in record.items()} if args.chip else {}
-    for name, chip, now in everything(args.chip or CHIPS, args.sample, args.jobs):
+    chips = args.chip or CHIPS
+    for name, chip, now in (drawn(chips, args.seconds, args.seed) if args.seconds else
+                            everything(chips, args.sample, args.jobs)):
         wrong = rise(name, chip, now, record)
         if wrong and (isinstance(now, str) or not args.accept):
             n_wrong += 1
