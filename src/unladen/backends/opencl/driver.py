@@ -77,12 +77,16 @@ ERRORS: Mapping[int, str] = MappingProxyType({
     -11: "the compiler failed", -14: "a command before failed", -34: "invalid context",
     -36: "invalid command queue", -38: "invalid buffer", -48: "invalid kernel",
     -51: "invalid size of an argument", -52: "invalid arguments of a kernel",
-    -54: "invalid workgroup size", -61: "invalid size of a buffer", -1001: "no driver"})
+    -54: "invalid workgroup size", -61: "invalid size of a buffer", -1001: "no driver",
+    -9999: "a kernel used memory that isn't its own"})
 """What some of OpenCL's error numbers mean."""
 NO_MEMORY, NO_RESOURCES, NO_HOST_MEMORY = -4, -5, -6
-LOST = frozenset({-2, -5, -14, -34, -36})
+ALLOCATING = frozenset({"clCreateBuffer", "clEnqueueFillBuffer"})
+"""Functions for which missing resources are missing memory: a new buffer gets it when it is made or
+first filled."""
+LOST = frozenset({-2, -5, -14, -34, -36, -9999})
 """Errors after which a device takes no more work. Drivers report a kernel that was killed as
-missing resources."""
+missing resources, from any later function."""
 
 
 PROCESS: Final = forks.Process("OpenCL")
@@ -101,27 +105,50 @@ def library() -> ctypes.CDLL | None:
     return found
 
 
-def call(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> None:
-    """Call a function of :data:`FUNCTIONS`. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
-    :class:`UnladenError` for ``device``."""
-    number = getattr(library(), name)(*arguments)
-    if number != 0:
-        raise error(device, name, number, requested=requested, free=free)
+class Caller:
+    """Calls functions for ``device``, and remembers whether one of them found that it is lost."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.is_lost = False
+
+    def call(self, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> None:
+        """Call a function of :data:`FUNCTIONS`. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
+        :class:`UnladenError`."""
+        number = getattr(library(), name)(*arguments)
+        if number != 0:
+            raise self.error(name, number, requested=requested, free=free)
+
+    def make(self, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> c_void_p:
+        """What a function of :data:`MAKERS` makes. Raises like :meth:`call`."""
+        number = c_int32(0)
+        made = getattr(library(), name)(*arguments, ctypes.byref(number))
+        if number.value != 0 or not made:
+            raise self.error(name, number.value, requested=requested, free=free)
+        return c_void_p(made)
+
+    def error(self, name: str, number: int, *, requested: int = 0, free: int = 0
+              ) -> UnladenError | OutOfMemory:
+        """The exception for error ``number`` of function ``name``, as :func:`error`."""
+        found = error(self.device, name, number, requested=requested, free=free)
+        self.is_lost = self.is_lost or isinstance(found, DeviceLost)
+        return found
 
 
-def make(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> c_void_p:
-    """What a function of :data:`MAKERS` makes. Raises like :func:`call`."""
-    number = c_int32(0)
-    made = getattr(library(), name)(*arguments, ctypes.byref(number))
-    if number.value != 0 or not made:
-        raise error(device, name, number.value, requested=requested, free=free)
-    return c_void_p(made)
+def call(device: str, name: str, *arguments: Any) -> None:
+    """See :meth:`Caller.call`."""
+    Caller(device).call(name, *arguments)
+
+
+def make(device: str, name: str, *arguments: Any) -> c_void_p:
+    """See :meth:`Caller.make`."""
+    return Caller(device).make(name, *arguments)
 
 
 def error(device: str, name: str, number: int, *, requested: int = 0, free: int = 0
           ) -> UnladenError | OutOfMemory:
     """The exception for error ``number`` of function ``name``."""
-    if number in (NO_MEMORY, NO_HOST_MEMORY) or (number == NO_RESOURCES and requested):
+    if number in (NO_MEMORY, NO_HOST_MEMORY) or (number == NO_RESOURCES and name in ALLOCATING):
         return OutOfMemory(device=device, requested=requested, free=free, hint=HINT)
     text = f"{device}: {name} failed: {ERRORS.get(number, 'error')} ({number})"
     if number in LOST:
