@@ -76,9 +76,11 @@ def test_a_device_that_lacks_something(fresh: None, monkeypatch: pytest.MonkeyPa
 def test_an_old_language(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     real = driver.text_of
 
+    answers = {driver.DEVICE_OPENCL_C_VERSION: "OpenCL C 1.1 ",
+               driver.DEVICE_VERSION: "OpenCL 1.1 "}
+
     def old(function: str, of: Any, what: int) -> str:
-        return "OpenCL C 1.1 " if what == driver.DEVICE_OPENCL_C_VERSION else real(function, of,
-                                                                                    what)
+        return answers.get(what) or real(function, of, what)
     monkeypatch.setattr(platforms, "text_of", old)
     assert "takes OpenCL C 1.1, and 1.2 is needed" in OpenClBackend().why_none()
 
@@ -182,7 +184,7 @@ def test_features_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert features.chosen(frozenset({"subgroups"}), "a card") == frozenset()
     monkeypatch.delenv(features.VARIABLE)
     assert features.chosen(frozenset({"subgroups"}), "a card") == {"subgroups"}
-    assert features.available(["cl_khr_integer_dot_product", "cl_khr_fp16"]) == {"int_dot"}
+    assert features.available(["cl_khr_integer_dot_product", "cl_khr_fp16"], (3, 0)) == {"int_dot"}
 
 
 def test_a_forked_child_is_told() -> None:

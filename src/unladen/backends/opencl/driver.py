@@ -31,10 +31,10 @@ PLATFORM_NAME = 0x0902
 DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
 DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
 DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
-DEVICE_NAME, DRIVER_VERSION = 0x102B, 0x102D
+DEVICE_NAME, DRIVER_VERSION, DEVICE_VERSION = 0x102B, 0x102D, 0x102F
 DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x1030, 0x103D
 DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
-DEVICE_OPENCL_C_FEATURES = 0x106F
+DEVICE_OPENCL_C_ALL_VERSIONS, DEVICE_OPENCL_C_FEATURES = 0x1066, 0x106F
 MEM_READ_WRITE = 1
 
 _POINTERS = POINTER(c_void_p)
@@ -176,12 +176,16 @@ def number_of(device: c_void_p, what: int) -> int:
     return int.from_bytes(info("clGetDeviceInfo", device, what), "little")
 
 
-def c_features_of(device: c_void_p) -> Sequence[str]:
-    """The names of a device's features of OpenCL C 3.0: cl_name_version of cl.h is a version and 64
-    bytes of text."""
-    raw = info("clGetDeviceInfo", device, DEVICE_OPENCL_C_FEATURES)
-    names = (raw[at + 4:at + 68].partition(b"\0")[0] for at in range(0, len(raw), 68))
-    return [name.decode("ascii", "replace") for name in names]
+def named_versions(device: c_void_p, what: int) -> Sequence[tuple[str, tuple[int, int]]]:
+    """A device's answer as names with versions (major, minor); nothing where it doesn't know the
+    question. cl_name_version of cl.h is a number of 10, 10 and 12 bits and 64 bytes of text."""
+    raw = info("clGetDeviceInfo", device, what)
+    found = []
+    for at in range(0, len(raw), 68):
+        number, name = int.from_bytes(raw[at:at + 4], "little"), raw[at + 4:at + 68]
+        found.append((name.partition(b"\0")[0].decode("ascii", "replace"),
+                      (number >> 22, number >> 12 & 0x3FF)))
+    return found
 
 
 def listed(function: str, *arguments: Any) -> Sequence[c_void_p]:
