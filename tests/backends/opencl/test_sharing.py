@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backends._gpu.watching import N, alive, elsewhere, watched
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.queued import QueueBuffer
 from unladen.backends._gpu.target import Range
@@ -24,35 +25,10 @@ from unladen.backends.opencl.backend import OpenClBackend
 from unladen.backends.opencl.copying import write_ahead
 from unladen.backends.opencl.device import WRITE_BYTES, Gpu, Memory
 
-N = 64
-"""Bytes of most buffers."""
-
-
-class Watched(np.ndarray[Any, np.dtype[np.uint8]]):
-    """Bytes that tell which of their copies are still there."""
-
-    copies: list[weakref.ref[Any]]
-
-    def copy(self, order: Any = "C") -> Any:
-        made = np.array(self, copy=True)
-        self.copies.append(weakref.ref(made))
-        return made
-
 
 @pytest.fixture
 def gpu() -> Gpu:
     return Gpu("opencl:8", 8, set())
-
-
-def watched(value: int, copies: list[weakref.ref[Any]]) -> Any:
-    found = np.full(N, value, np.uint8).view(Watched)
-    found.copies = copies
-    return found
-
-
-def alive(copies: list[weakref.ref[Any]]) -> list[bool]:
-    gc.collect()
-    return [copy() is not None for copy in copies]
 
 
 class Hold:
@@ -84,14 +60,6 @@ def holding(gpu: Gpu) -> Iterator[Hold]:
         yield hold
     finally:
         hold.end()
-
-
-def elsewhere(work: Callable[[], object]) -> None:
-    """Do ``work`` in another thread."""
-    thread = Thread(target=work)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive(), "the other thread waits for a lock"
 
 
 @contextmanager
