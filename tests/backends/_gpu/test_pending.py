@@ -47,7 +47,13 @@ def test_work_stays_until_it_and_what_was_before_it_are_done() -> None:
     assert pending.oldest() is a and pending.newest() is b
     a.is_over = True
     pending.add(c)
-    assert pending.oldest() is pending.newest() is c
+    noted: list[Work] = []
+
+    def note(done: Work) -> None:
+        assert pending.oldest() is done
+        noted.append(done)
+    pending.drop_done(note)
+    assert noted[0] is a and noted[1] is b and pending.oldest() is pending.newest() is c
     pending.drop(a)  # again
     assert kept(pending, [a, b, c]) == [False, False, True]
     assert pending.oldest() is pending.newest() is None
@@ -60,6 +66,7 @@ def test_only_what_was_asked_is_dropped(is_over: bool) -> None:
     b, c = Work(), Work()
     a = Work(is_over=is_over, meanwhile=lambda: pending.add(b))
     pending.add(a)
+    pending.drop_done()
     pending.add(c)
     assert kept(pending, [a, b, c]) == [not is_over, True, True]
 

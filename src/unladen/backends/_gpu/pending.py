@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
@@ -49,8 +49,7 @@ class Pending(Generic[W]):
                 self.drop(work)
 
     def add(self, work: W) -> None:
-        """Keep ``work``, and drop what is done before it."""
-        self.drop_done()
+        """Keep ``work``."""
         with self._lock:
             self._all.append(work)
 
@@ -60,9 +59,12 @@ class Pending(Generic[W]):
             if work in self._all:
                 self._all.remove(work)
 
-    def drop_done(self) -> None:
-        """Drop the oldest work as far as it is done."""
+    def drop_done(self, note: Callable[[W], object] | None = None) -> None:
+        """Drop the oldest work as far as it is done. ``note`` is called with each before it goes,
+        maybe by several threads."""
         while (oldest := self.oldest()) is not None and oldest.is_done:
+            if note is not None:
+                note(oldest)
             self.drop(oldest)
 
     def oldest(self) -> W | None:

@@ -31,6 +31,7 @@ class CopyQueue:
     def write(self, event: Event, memory: Memory, offset: int, after: Event) -> None:
         """Begin to copy the bytes that ``event`` keeps, once ``after`` has come."""
         data = event.kept
+        self._pending.drop_done()
         with self._pending.starting(event):
             self.caller.call(
                 "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,

@@ -190,6 +190,7 @@ class Gpu:
                              data.nbytes, address(data), 0, None, None, requested=data.nbytes)
             return
         event = self.event(data.copy())
+        self._pending.drop_done()
         with self._pending.starting(event):
             self.caller.call(
                 "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,
@@ -198,6 +199,7 @@ class Gpu:
     def read(self, memory: Memory, offset: int, nbytes: int) -> Callable[[], Bytes]:
         """Begin to read, and return a function that waits for the bytes."""
         event = self.event(np.empty(nbytes, np.uint8))
+        self._pending.drop_done()
         with self._pending.starting(event):
             self.caller.call(
                 "clEnqueueReadBuffer", self.queue, memory.handle, 0, offset, nbytes,

@@ -182,12 +182,14 @@ class Gpu:
 
     def _copy(self, dst: Any, src: Any, nbytes: int) -> Any:
         work = Work((dst, src))
+        self._pending.drop_done()
         with told(self.name), self._pending.starting(work):
             work.event = self.queue.memcpy_async(dst, src, nbytes)
         return work.event
 
     def keep(self, event: Any, what: Any) -> None:
         """Keep ``what`` until ``event``."""
+        self._pending.drop_done()
         self._pending.add(Work(what, event))
 
     def wait(self) -> None:
