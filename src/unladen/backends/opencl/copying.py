@@ -44,8 +44,9 @@ class CopyQueue:
 
     def wait(self) -> None:
         """Wait until all bytes have arrived."""
-        self.caller.call("clFinish", self.queue)
-        self._pending.drop_done()
+        if self._pending.oldest() is not None:
+            self.caller.call("clFinish", self.queue)
+            self._pending.drop_done()
 
     @driver.PROCESS.frees
     def __del__(self) -> None:
