@@ -135,13 +135,26 @@ def test_vulkan(present: dict[str, Driver]) -> None:
 
 
 def test_metal(present: dict[str, Driver], monkeypatch: pytest.MonkeyPatch) -> None:
-    def create() -> int:
-        return 7
-    present[drivers.METAL[0]] = Driver(MTLCreateSystemDefaultDevice=create)
+    """Each list of devices is released."""
+    counts, released = {7: 2, 8: 0}, []
+
+    def library(array: int | None) -> Driver:
+        return Driver(MTLCopyAllDevices=lambda: array)
+    present[drivers.METAL[0]] = library(7)
+    present[drivers.CORE_FOUNDATION[0]] = Driver(
+        CFArrayGetCount=lambda array: counts[array.value],
+        CFRelease=lambda array: released.append(array.value))
     assert not drivers.metal_available() or sys.platform == "darwin"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert drivers.metal_available()
+    assert drivers.metal_available() and released == [7]
+    present[drivers.METAL[0]] = library(8)
+    assert not drivers.metal_available() and released == [7, 8]
+    present[drivers.METAL[0]] = library(None)
+    assert not drivers.metal_available() and released == [7, 8]
     present[drivers.METAL[0]] = Driver()
+    assert not drivers.metal_available()
+    del present[drivers.CORE_FOUNDATION[0]]
+    present[drivers.METAL[0]] = library(7)
     assert not drivers.metal_available()
 
 

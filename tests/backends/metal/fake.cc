@@ -4,6 +4,7 @@
 //
 // Command buffers run late: when someone waits for one, or asks a few times whether it is done.
 // Dispatches between two barriers run in reverse order.
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,17 +58,21 @@ struct Object {
 struct Machine {
   std::string log;
   std::map<std::string, long> live;
-  std::vector<std::vector<Object *>> pools;
   std::deque<Object *> committed;
   std::map<std::string, Object *> classes;
   void *(*compile)(const char *text) = nullptr;
   u32 (*run_grid)(void (*)(const emulator::Argument *), emulator::Argument *, u32, const u32 *, u32,
                   u32, u32, bool) = nullptr;
-  std::string compiler_says;
+  std::string compiler_says, interrupted, awaited;
+  void (*meanwhile)() = nullptr;
+  u64 n_left = 0;
   int64_t fail_code = 0;
   bool unified = true, family = true;
   u64 n_devices = 1, allocated = 0, most_bytes = u64(1) << 33, n_dispatches = 0, n_barriers = 0;
 };
+
+// Each thread has pools of its own.
+thread_local std::vector<std::vector<Object *>> pools;
 
 Machine &machine() {
   static Machine *made = new Machine;
@@ -107,8 +112,8 @@ void release(Object *object) {
 }
 
 Object *autoreleased(Object *object) {
-  if (machine().pools.empty()) fail("no autorelease pool");
-  else machine().pools.back().push_back(object);
+  if (pools.empty()) fail("no autorelease pool");
+  else pools.back().push_back(object);
   return object;
 }
 
@@ -375,6 +380,13 @@ extern "C" {
 Method fake_lookup(Id self, Sel selector) {
   if (!self) return reinterpret_cast<Method>(nothing);
   machine().log += self->kind + " " + selector + "\n";
+  // Any method may autorelease something.
+  if (pools.empty()) fail((std::string(selector) + " outside of a pool").c_str());
+  if (machine().interrupted == selector && --machine().n_left == 0) raise(SIGINT);
+  if (machine().awaited == selector) {
+    machine().awaited.clear();
+    machine().meanwhile();
+  }
   for (const Entry &each : METHODS) {
     if (self->kind == each.kind && !strcmp(selector, each.selector)) return each.method;
   }
@@ -420,17 +432,20 @@ Sel sel_registerName(const char *name) {
 }
 
 Id objc_retain(Id object) { return retain(object); }
-void objc_release(Id object) { release(object); }
+void objc_release(Id object) {
+  if (pools.empty()) fail("a release outside of a pool");
+  release(object);
+}
 
 void *objc_autoreleasePoolPush() {
-  machine().pools.emplace_back();
-  return reinterpret_cast<void *>(machine().pools.size());
+  pools.emplace_back();
+  return reinterpret_cast<void *>(pools.size());
 }
 
 void objc_autoreleasePoolPop(void *pool) {
-  if (u64(pool) != machine().pools.size()) fail("pools end in another order");
-  std::vector<Id> ended = machine().pools.back();
-  machine().pools.pop_back();
+  if (u64(pool) != pools.size()) fail("pools end in another order");
+  std::vector<Id> ended = pools.back();
+  pools.pop_back();
   for (auto each = ended.rbegin(); each != ended.rend(); ++each) release(*each);
 }
 
@@ -451,6 +466,12 @@ void fake_machine(u64 n_devices, bool unified, bool family, u64 most_bytes) {
   m.n_devices = n_devices, m.unified = unified, m.family = family, m.most_bytes = most_bytes;
 }
 void fake_fail(int64_t code) { machine().fail_code = code; }
+void fake_interrupt(const char *selector, u64 n) {
+  machine().interrupted = selector, machine().n_left = n;
+}
+void fake_meanwhile(const char *selector, void (*work)()) {
+  machine().awaited = selector, machine().meanwhile = work;
+}
 const char *fake_log() { return machine().log.c_str(); }
 void fake_forget() {
   machine().log.clear();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_bool, c_char_p, c_int64, c_long, c_uint64, c_void_p
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from backends._gpu.watching import elsewhere
 from backends.metal import language
 from emulator import build
 from unladen.backends.metal import devices, objc
@@ -33,6 +34,7 @@ class Fake:
         self.library = ctypes.CDLL(self.path)
         self.kernels: list[Any] = []
         for name, types_of in {"says": (None, c_char_p), "fail": (None, c_int64),
+                               "interrupt": (None, c_char_p, c_uint64),
                                "machine": (None, c_uint64, c_bool, c_bool, c_uint64),
                                "log": (c_char_p,), "forget": (None,), "dispatches": (c_uint64,),
                                "barriers": (c_uint64,), "live": (c_long, c_char_p),
@@ -61,6 +63,16 @@ class Fake:
     def fail(self, code: int) -> None:
         """From now on command buffers fail with ``code``; 0: they don't."""
         self.library.fake_fail(code)
+
+    def interrupt(self, message: str, n: int) -> None:
+        """The ``n``-th of these messages from now on comes with the signal of Ctrl-C."""
+        self.library.fake_interrupt(message.encode(), n)
+
+    def meanwhile(self, message: str, work: Callable[[], object]) -> None:
+        """Do ``work`` in another thread when the next of these messages comes, before the message
+        does something."""
+        self._work = ctypes.CFUNCTYPE(None)(lambda: elsewhere(work))
+        self.library.fake_meanwhile(message.encode(), self._work)
 
     def log(self) -> list[str]:
         """The messages since the last :meth:`forget`, each with its class, and faults."""
@@ -92,6 +104,8 @@ def faked() -> Iterator[Fake]:
         fake.library.fake_forget()
         yield fake
         fake.fail(0)
+        fake.interrupt("", 0)
+        fake.meanwhile("", gc.collect)
         faults = fake.faults()
         gc.collect()
         devices.found.cache_clear()

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import running
+from cases.base import Maker
 from engine.test_fork import in_child
 from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
@@ -74,9 +76,11 @@ def test_a_device_that_lacks_something(fresh: None, monkeypatch: pytest.MonkeyPa
 def test_an_old_language(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     real = driver.text_of
 
+    answers = {driver.DEVICE_OPENCL_C_VERSION: "OpenCL C 1.1 ",
+               driver.DEVICE_VERSION: "OpenCL 1.1 "}
+
     def old(function: str, of: Any, what: int) -> str:
-        return "OpenCL C 1.1 " if what == driver.DEVICE_OPENCL_C_VERSION else real(function, of,
-                                                                                    what)
+        return answers.get(what) or real(function, of, what)
     monkeypatch.setattr(platforms, "text_of", old)
     assert "takes OpenCL C 1.1, and 1.2 is needed" in OpenClBackend().why_none()
 
@@ -102,9 +106,10 @@ def test_a_buffer_that_the_driver_refuses(gpu: Gpu, monkeypatch: pytest.MonkeyPa
 
 def test_errors_have_types() -> None:
     assert isinstance(driver.error("opencl:0", "f", -4, requested=5), OutOfMemory)
-    assert isinstance(driver.error("opencl:0", "f", -5, requested=5), OutOfMemory)
-    assert isinstance(driver.error("opencl:0", "f", -5), DeviceLost)
-    assert isinstance(driver.error("opencl:0", "f", -36), DeviceLost)
+    for name in ("clCreateBuffer", "clEnqueueFillBuffer"):
+        assert isinstance(driver.error("opencl:0", name, -5, requested=5), OutOfMemory)
+    for number in (-5, -14, -36, -9999):
+        assert isinstance(driver.error("opencl:0", "f", number, requested=5), DeviceLost)
     plain = driver.error("opencl:0", "clSetKernelArg", -51)
     assert type(plain) is UnladenError and "invalid size of an argument (-51)" in str(plain)
 
@@ -117,6 +122,31 @@ def test_a_lost_device_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     backend.open("opencl:0", BackendOptions())
     assert backend.gpu("opencl:0") is not first
     first.queue = queue
+
+
+@pytest.mark.parametrize("use", ["read", "write", "copy", "run"])
+def test_a_lost_device_stays_lost(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator,
+                                  use: str) -> None:
+    """NVIDIA's driver tells a killed kernel once, by the error of missing resources, and then takes
+    a flush."""
+    backend, m = OpenClBackend(), Maker(rng, 8)  # a prompt: it isn't recorded
+    bench = running.Bench(backend, m.case("add", m.input("T", 4), m.input("T", 4)))
+    bench.run()
+    a, b = (backend.alloc(bench.device, 64, "arena") for _ in range(2))
+    function, work = {
+        "read": ("clEnqueueReadBuffer", lambda: backend.read(a, 64)),
+        "write": ("clEnqueueWriteBuffer", lambda: backend.write(a, np.zeros(64, np.uint8))),
+        "copy": ("clEnqueueCopyBuffer", lambda: backend.copy(a, 0, b, 0, 64)),
+        "run": ("clEnqueueNDRangeKernel", bench.run)}[use]
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.library(), function, lambda *arguments: -5)
+        with pytest.raises(DeviceLost, match="-5"):
+            work()
+    first = backend.gpu("opencl:0")
+    first.flush()
+    backend.open("opencl:0", BackendOptions())
+    assert backend.gpu("opencl:0") is not first
+    assert not backend.gpu("opencl:0").is_lost
 
 
 def test_what_was_closed_says_so() -> None:
@@ -154,7 +184,7 @@ def test_features_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert features.chosen(frozenset({"subgroups"}), "a card") == frozenset()
     monkeypatch.delenv(features.VARIABLE)
     assert features.chosen(frozenset({"subgroups"}), "a card") == {"subgroups"}
-    assert features.available(["cl_khr_integer_dot_product", "cl_khr_fp16"]) == {"int_dot"}
+    assert features.available(["cl_khr_integer_dot_product", "cl_khr_fp16"], (3, 0)) == {"int_dot"}
 
 
 def test_a_forked_child_is_told() -> None:

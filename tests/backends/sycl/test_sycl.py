@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backends.sycl.fake_dpctl import device
 from engine.test_fork import in_child
 from unladen import Model
 from unladen.backends import backend_of
@@ -59,16 +60,6 @@ def test_a_broken_dpctl(fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(__import__("sys").modules, "dpctl", raising=False)
     assert "can't be loaded" in SyclBackend().why_none()
-
-
-def device(**different: Any) -> Any:
-    """A device as dpctl describes it."""
-    return SimpleNamespace(**{
-        "name": "card", "filter_string": "opencl:gpu:0", "is_cpu": False,
-        "global_mem_size": 1 << 30, "max_mem_alloc_size": 1 << 29,
-        "backend": SimpleNamespace(name="opencl"),
-        "has_aspect_usm_device_allocations": True, "max_work_group_size": 1024,
-        "local_mem_size": 1 << 16, **different})
 
 
 @pytest.mark.parametrize(("different", "why"), [

@@ -21,6 +21,7 @@ HIP = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so
        "amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll")
 VULKAN = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib", "libMoltenVK.dylib")
 METAL = ("/System/Library/Frameworks/Metal.framework/Metal",)
+CORE_FOUNDATION = ("/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation",)
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Linux's folder of the devices on the PCI bus."""
@@ -111,13 +112,22 @@ def rocm_available() -> bool:
 
 def metal_available() -> bool:
     """Whether this is a Mac with a device that Metal can use."""
-    metal = None
-    if sys.platform == "darwin":
-        metal = load_library(METAL, "MTLCreateSystemDefaultDevice")
-    if metal is None:
+    if sys.platform != "darwin":
         return False
-    metal.MTLCreateSystemDefaultDevice.restype = ctypes.c_void_p
-    return bool(metal.MTLCreateSystemDefaultDevice())
+    metal = load_library(METAL, "MTLCopyAllDevices")
+    foundation = load_library(CORE_FOUNDATION, "CFArrayGetCount", "CFRelease")
+    if metal is None or foundation is None:
+        return False
+    # MTLCreateSystemDefaultDevice finds none where CoreGraphics isn't loaded.
+    metal.MTLCopyAllDevices.restype = ctypes.c_void_p
+    foundation.CFArrayGetCount.restype = ctypes.c_long
+    devices = ctypes.c_void_p(metal.MTLCopyAllDevices())
+    if not devices:
+        return False
+    try:
+        return bool(foundation.CFArrayGetCount(devices))
+    finally:
+        foundation.CFRelease(devices)
 
 
 def vulkan_available() -> bool:

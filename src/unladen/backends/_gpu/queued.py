@@ -5,6 +5,7 @@ A driver adds a class for an open device (:class:`Queue`) and one for programs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -15,6 +16,9 @@ from unladen.backends._gpu.memory import GpuBuffer, allocated, one_copy
 from unladen.backends._gpu.opened import Opened, OpeningBackend, open_buffer
 from unladen.backends._gpu.target import Bytes
 from unladen.backends.base import Buffer, Device, Use
+from unladen.errors import UnladenError
+
+log = logging.getLogger("unladen")
 
 
 class Queue(Opened, Protocol):
@@ -47,6 +51,18 @@ Q = TypeVar("Q", bound=Queue)
 
 class QueueBackend(OpeningBackend[Q]):
     """See the module."""
+
+    def close(self, device: Device) -> None:
+        """See the base class. Waits for the device's work, which may use memory of the host: at the
+        end of the process nobody waits for a closed device."""
+        gpu = self._gpus.get(device.name)
+        super().close(device)
+        if gpu is not None:
+            try:
+                self.check_process()
+                gpu.wait()
+            except UnladenError as error:
+                log.debug("%s isn't waited for: %s", device.name, error)
 
     def free_bytes(self, device: Device) -> int:
         return self.gpu(device.name).free_bytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections import deque
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ import numpy as np
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.memory import HINT, codebook_bytes
+from unladen.backends._gpu.pending import Pending
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.metal import devices, objc
@@ -28,8 +29,9 @@ LANGUAGE = (2 << 16) + 4
 """Version 2.4 of the language, of macOS 12; MTLLanguageVersion2_4."""
 SHARED = 0
 """MTLResourceStorageModeShared: memory that the processor and the device use at one address."""
-COMPLETED, FAILED = 4, 5
-"""MTLCommandBufferStatusCompleted and MTLCommandBufferStatusError."""
+COMMITTED, COMPLETED, FAILED = 2, 4, 5
+"""MTLCommandBufferStatusCommitted, MTLCommandBufferStatusCompleted and
+MTLCommandBufferStatusError."""
 NO_MEMORY = 8
 """MTLCommandBufferErrorOutOfMemory."""
 LOST = {1: "an internal error", 2: "it took too long", 3: "a page fault", 4: "access was revoked",
@@ -43,6 +45,7 @@ class Memory:
     """A buffer, freed with the last reference to it. ``base``: where it begins in the buffer of
     Metal. ``kept``: memory of the host that it lies in."""
 
+    @objc.pool()
     def __init__(self, gpu: Gpu, nbytes: int, over: Bytes | None = None) -> None:
         self.gpu, self.nbytes, self.base, self.kept = gpu, nbytes, 0, over
         device = gpu.found.object
@@ -66,13 +69,18 @@ class Memory:
         return np.ctypeslib.as_array(view)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Commands:
-    """Commands that were given to the device, and what they need until they are done."""
+    """Commands for the device, and what they need until they are done."""
 
     device: str
     object: Object
     kept: list[Any] = field(default_factory=list)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the device has them."""
+        return bool(self.object.send("status") >= COMMITTED)
 
     @property
     def is_done(self) -> bool:
@@ -104,7 +112,11 @@ class Compiled:
 
 
 class Gpu:
-    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`."""
+    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`. All models on
+    the device share it.
+
+    Each function has an autorelease pool around what it sends: threads of Python have none, and
+    keep till their end what Metal autoreleases without one."""
 
     family: Family = c_texts
     alignment = 16
@@ -120,8 +132,11 @@ class Gpu:
         self.error: UnladenError | OutOfMemory | None = None
         self.max_buffer = found.max_buffer
         self.max_binding = min(found.max_buffer, devices.LONGEST_BINDING)
-        self.queue = Object(found.object.send("newCommandQueue"))
-        self._pending: deque[Commands] = deque()
+        with objc.pool():
+            self.queue = Object(found.object.send("newCommandQueue"))
+        # Commands are committed and kept in the same order.
+        self._committing = threading.RLock()
+        self._pending: Pending[Commands] = Pending()
         self._compiled: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Compiled] = {}
         self._grids: dict[str, Range] = {}
 
@@ -135,6 +150,7 @@ class Gpu:
         """The device's name."""
         return self.device.name
 
+    @objc.pool()
     def free_bytes(self) -> int:
         """Bytes that can be allocated now without slowing the system down."""
         left = self.found.memory_bytes - devices.allocated_bytes(self.found)
@@ -184,23 +200,26 @@ class Gpu:
 
     @contextmanager
     def commands(self, *kept: Any) -> Iterator[Commands]:
-        """Commands that the device gets at the end of this."""
+        """Commands that the device gets at the end of this, if no exception ends it."""
         with objc.pool():
             commands = Commands(self.name, objc.retained(self.queue.send("commandBuffer")),
                                 list(kept))
             yield commands
-            commands.object.send("commit")
-        self._pending.append(commands)
+            with self._committing, self._pending.starting(commands):
+                commands.object.send("commit")
 
+    @objc.pool()
     def is_idle(self) -> bool:
         """Whether the device has done all that it was given. Raises what it failed with."""
-        while self._pending and self._pending[0].is_done:
-            failed = self._pending.popleft().error()
-            self.error = self.error or failed
+        self._pending.drop_done(self._note)
         if self.error is not None:
             raise self.error
-        return not self._pending
+        return self._pending.oldest() is None
 
+    def _note(self, done: Commands) -> None:
+        self.error = self.error or done.error()
+
+    @objc.pool()
     def wait_for(self, commands: Commands) -> None:
         """Wait until these commands are done, and all that were given before. Raises
         :class:`DeviceLost` and the like."""
@@ -209,10 +228,13 @@ class Gpu:
 
     def wait(self) -> None:
         """Wait until all started work is done."""
-        if self._pending:
-            self.wait_for(self._pending[-1])
+        with self._committing:
+            newest = self._pending.newest()
+        if newest is not None:
+            self.wait_for(newest)
         self.is_idle()
 
+    @objc.pool()
     def compiled(self, kernel: str, quant: str, constants: Constants) -> Compiled:
         """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
         :class:`UnladenError` with the compiler's message."""
@@ -224,7 +246,7 @@ class Gpu:
             if (n := pipeline.send("maxTotalThreadsPerThreadgroup")) < constants["WG"]:
                 raise UnladenError(f"{self.name}: kernel {kernel} {quant} runs with {n} threads at "
                                    f"most, and needs {constants['WG']}", hint="use wgpu:0")
-            found = self._compiled[key] = Compiled(source, pipeline)
+            found = self._compiled.setdefault(key, Compiled(source, pipeline))
         return found
 
     def _build(self, source: str, what: str) -> Object:
@@ -250,23 +272,28 @@ class Gpu:
     def grid(self, name: str) -> Range:
         """The codebook ``name`` on the device."""
         if name not in self._grids:
-            self._grids[name] = self.upload(codebook_bytes(name))
+            self._grids.setdefault(name, self.upload(codebook_bytes(name)))
         return self._grids[name]
 
     @objc.PROCESS.frees
     def __del__(self) -> None:
         # Work that goes on may use memory of the host, which is freed with what is kept for it.
-        for commands in getattr(self, "_pending", ()):
-            commands.object.send("waitUntilCompleted")
+        pending = getattr(self, "_pending", None)
+        while pending is not None and (oldest := pending.oldest()) is not None:
+            with objc.pool():
+                oldest.object.send("waitUntilCompleted")
+            pending.drop(oldest)
 
 
 def copy_within(commands: Commands, dst: Memory, dst_offset: int, src: Memory, src_offset: int,
                 nbytes: int) -> None:
     """Add a copy to ``commands``."""
     blit = commands.object.send("blitCommandEncoder")
-    objc.send(blit, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:", src.handle,
-              src.base + src_offset, dst.handle, dst.base + dst_offset, nbytes)
-    objc.send(blit, "endEncoding")
+    try:
+        objc.send(blit, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:", src.handle,
+                  src.base + src_offset, dst.handle, dst.base + dst_offset, nbytes)
+    finally:
+        objc.send(blit, "endEncoding")  # Metal ends a process that frees an encoder before
 
 
 def _not_compiled(what: str, error: ctypes.c_void_p) -> UnladenError:

@@ -134,7 +134,8 @@ class Object:
     def __del__(self) -> None:
         there = libraries()
         if there is not None:
-            there.objc.objc_release(self.address)
+            with pool():  # what ends may autorelease something
+                there.objc.objc_release(self.address)
 
 
 def retained(address: int) -> Object:

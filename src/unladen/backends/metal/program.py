@@ -148,6 +148,12 @@ class MetalProgram:
 
     def _encode(self, commands: Commands, group: Sequence[Started], words: Memory) -> None:
         encoder = commands.object.send("computeCommandEncoderWithDispatchType:", CONCURRENT)
+        try:
+            self._dispatch(encoder, group, words)
+        finally:
+            send(encoder, "endEncoding")  # Metal ends a process that frees an encoder before
+
+    def _dispatch(self, encoder: int, group: Sequence[Started], words: Memory) -> None:
         # What is set stays set, so that only differences are sent.
         now: dict[int, object] = {}
         for started in group:
@@ -166,7 +172,6 @@ class MetalProgram:
                     send(encoder, "setBytes:length:atIndex:", data, len(data), i)
             send(encoder, "dispatchThreadgroups:threadsPerThreadgroup:", started.groups,
                  started.threads)
-        send(encoder, "endEncoding")
 
     def _groups(self, size: Size) -> list[list[Started]]:
         alike = self.sized.setdefault(self.batch.size_class, {})

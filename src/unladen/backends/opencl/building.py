@@ -94,9 +94,10 @@ def binary_of(program: c_void_p, what: str) -> bytes:
 
 def options_of(found: Found, features: frozenset[str]) -> str:
     """The compiler's options for kernels that use ``features`` on the device ``found``. Without an
-    instruction for packed products, ``int_dot`` is put together from others."""
+    instruction for packed products, ``int_dot`` is put together from others. Compilers of 3.0 may
+    refuse 2.0."""
     dot = "int_dot" in found.available and "int_dot" in features
     version = "1.2"
     if dot or "subgroups" in features:
-        version = "3.0" if dot or found.version >= (3, 0) else "2.0"
+        version = "3.0" if found.version >= (3, 0) else "2.0"
     return f"-w -cl-std=CL{version}{' -DHAS_INT_DOT' if dot else ''}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from unladen.backends._gpu.pending import Pending
 from unladen.backends._gpu.queued import QueueBuffer
 from unladen.backends._gpu.target import Bytes
 from unladen.backends.opencl import driver
-from unladen.backends.opencl.driver import address, call, make
+from unladen.backends.opencl.driver import address
 
 if TYPE_CHECKING:
     from unladen.backends.opencl.device import Event, Gpu, Memory
@@ -24,33 +24,35 @@ class CopyQueue:
     the first queue."""
 
     def __init__(self, gpu: Gpu) -> None:
-        self.name, self.queue = gpu.name, make(gpu.name, "clCreateCommandQueue", gpu.context,
-                                               gpu.found.id, 0)
-        self._under_way: deque[Event] = deque()
+        self.caller = gpu.caller
+        self.queue = gpu.caller.make("clCreateCommandQueue", gpu.context, gpu.found.id, 0)
+        self._pending: Pending[Event] = Pending()
 
     def write(self, event: Event, memory: Memory, offset: int, after: Event) -> None:
         """Begin to copy the bytes that ``event`` keeps, once ``after`` has come."""
         data = event.kept
-        call(self.name, "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,
-             address(data), 1, ctypes.byref(after.handle), ctypes.byref(event.handle),
-             requested=data.nbytes)
-        while self._under_way and self._under_way[0].is_done:
-            self._under_way.popleft()
-        self._under_way.append(event)
+        self._pending.drop_done()
+        with self._pending.starting(event):
+            self.caller.call(
+                "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,
+                address(data), 1, ctypes.byref(after.handle), ctypes.byref(event.handle),
+                requested=data.nbytes)
 
     def flush(self) -> None:
         """Make the device begin with what it was given."""
-        call(self.name, "clFlush", self.queue)
+        self.caller.call("clFlush", self.queue)
 
     def wait(self) -> None:
         """Wait until all bytes have arrived."""
-        call(self.name, "clFinish", self.queue)
-        self._under_way.clear()
+        if self._pending.oldest() is not None:
+            self.caller.call("clFinish", self.queue)
+            self._pending.drop_done()
 
     @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is not None and hasattr(self, "queue"):
+            library.clFinish(self.queue)  # it reads memory of the host until then
             library.clReleaseCommandQueue(self.queue)
 
 
@@ -70,4 +72,4 @@ def join(gpu: Gpu, events: Sequence[Event]) -> None:
     """Later work of the first queue begins after ``events``."""
     if events:
         handles = (c_void_p * len(events))(*(event.handle for event in events))
-        call(gpu.name, "clEnqueueMarkerWithWaitList", gpu.queue, len(events), handles, None)
+        gpu.caller.call("clEnqueueMarkerWithWaitList", gpu.queue, len(events), handles, None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import logging
-from collections import deque
+import threading
 from collections.abc import Callable, Mapping
 from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ import numpy as np
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.memory import HINT, codebook_bytes
+from unladen.backends._gpu.pending import Pending
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.opencl import driver, features, recording
 from unladen.backends.opencl.building import Builder, options_of
 from unladen.backends.opencl.copying import CopyQueue
-from unladen.backends.opencl.driver import address, call, make
+from unladen.backends.opencl.driver import Caller, address
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
 from unladen.backends.opencl.recording import Recorder
 from unladen.errors import OutOfMemory, UnladenError
@@ -48,32 +48,32 @@ class Memory:
         free = min(gpu.free_bytes(), gpu.max_buffer)
         if self.nbytes > free:
             raise OutOfMemory(device=gpu.name, requested=self.nbytes, free=free, hint=HINT)
-        self.handle = make(gpu.name, "clCreateBuffer", gpu.context, driver.MEM_READ_WRITE,
-                           self.nbytes, None, requested=self.nbytes, free=free)
-        gpu.used_bytes += self.nbytes
+        self.handle = gpu.caller.make("clCreateBuffer", gpu.context, driver.MEM_READ_WRITE,
+                                      self.nbytes, None, requested=self.nbytes, free=free)
+        gpu.count(self.nbytes)
         zero = ctypes.c_uint32(0)
-        call(gpu.name, "clEnqueueFillBuffer", gpu.queue, self.handle, ctypes.byref(zero), 4, 0,
-             self.nbytes, 0, None, None, requested=self.nbytes, free=free)
+        gpu.caller.call("clEnqueueFillBuffer", gpu.queue, self.handle, ctypes.byref(zero), 4, 0,
+                        self.nbytes, 0, None, None, requested=self.nbytes, free=free)
 
     @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if self.handle is not None and library is not None:
             library.clReleaseMemObject(self.handle)
-            self.gpu.used_bytes -= self.nbytes
+            self.gpu.count(-self.nbytes)
 
 
 class Event:
     """Something that the device will have done, and the memory of the host that it needs until
     then."""
 
-    def __init__(self, device: str, kept: Any = None) -> None:
-        self.device, self.kept = device, kept
+    def __init__(self, caller: Caller, kept: Any = None) -> None:
+        self.caller, self.kept = caller, kept
         self.handle = c_void_p()
 
     def wait(self) -> None:
         """Wait until it is done. Raises :class:`DeviceLost` and the like."""
-        call(self.device, "clWaitForEvents", 1, ctypes.byref(self.handle))
+        self.caller.call("clWaitForEvents", 1, ctypes.byref(self.handle))
 
     def bytes(self) -> Bytes:
         """What the device has read, once it is done."""
@@ -82,8 +82,15 @@ class Event:
         return found
 
     @property
+    def is_started(self) -> bool:
+        """Whether the device has it."""
+        return bool(self.handle)
+
+    @property
     def is_done(self) -> bool:
         """Whether it is done, or has failed."""
+        if not self.handle:
+            return False
         status, library = ctypes.c_int32(0), driver.library()
         assert library is not None
         failed = library.clGetEventInfo(self.handle, EVENT_STATUS, 4, ctypes.byref(status), None)
@@ -105,7 +112,8 @@ class Compiled:
 
 
 class Gpu:
-    """A logical device; it implements :class:`~unladen.backends._gpu.queued.Queue`."""
+    """A logical device; it implements :class:`~unladen.backends._gpu.queued.Queue`. All models on
+    the device share it."""
 
     family: Family = c_texts
     alignment = 16
@@ -120,14 +128,18 @@ class Gpu:
         self.max_buffer = found.max_buffer
         self.max_binding = min(found.max_buffer, LONGEST_BINDING)
         self.used_bytes = 0
-        ids = (c_void_p * 1)(found.id)
-        self.context = make(name, "clCreateContext", None, 1, ids, None, None)
-        self.queue = make(name, "clCreateCommandQueue", self.context, found.id, 0)
-        self.builder = Builder(found, self.context)
-        self.recorder = self._recorder()
-        self._pending: deque[Event] = deque()
+        # Reentrant, since memory may be freed at any moment.
+        self._counting = threading.RLock()
+        self._pending: Pending[Event] = Pending()
+        self.caller = Caller(name)
         self._compiled: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Compiled] = {}
         self._grids: dict[str, Range] = {}
+        ids = (c_void_p * 1)(found.id)
+        self.context = self.caller.make("clCreateContext", None, 1, ids, None, None)
+        self.queue = self.caller.make("clCreateCommandQueue", self.context, found.id, 0)
+        self.copies = CopyQueue(self)
+        self.builder = Builder(found, self.context)
+        self.recorder = self._recorder()
 
     @property
     def name(self) -> str:
@@ -136,7 +148,10 @@ class Gpu:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device no longer takes work."""
+        """Whether the device no longer takes work. Most drivers still take a flush after a kernel
+        was killed, so what other functions found is remembered."""
+        if self.caller.is_lost:
+            return True
         try:
             self.flush()
         except UnladenError:
@@ -149,6 +164,11 @@ class Gpu:
         if self.found.shares_host_memory:
             return free_host_bytes()
         return max(0, self.device.memory_bytes - self.used_bytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count bytes that were allocated; fewer than 0 if they were freed."""
+        with self._counting:
+            self.used_bytes += nbytes
 
     def new_memory(self, nbytes: int) -> Memory:
         """Zeroed memory; raises :class:`OutOfMemory`."""
@@ -164,19 +184,26 @@ class Gpu:
         """Upload ``data`` after the work that was started before."""
         if not data.nbytes:
             return
-        waits = data.nbytes > WRITE_BYTES
-        event = Event(self.name, np.ascontiguousarray(data) if waits else data.copy())
-        call(self.name, "clEnqueueWriteBuffer", self.queue, memory.handle, int(waits), offset,
-             data.nbytes, address(event.kept), 0, None, ctypes.byref(event.handle),
-             requested=data.nbytes)
-        self._keep(event)
+        if data.nbytes > WRITE_BYTES:
+            data = np.ascontiguousarray(data)
+            self.caller.call("clEnqueueWriteBuffer", self.queue, memory.handle, 1, offset,
+                             data.nbytes, address(data), 0, None, None, requested=data.nbytes)
+            return
+        event = self.event(data.copy())
+        self._pending.drop_done()
+        with self._pending.starting(event):
+            self.caller.call(
+                "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,
+                address(event.kept), 0, None, ctypes.byref(event.handle), requested=data.nbytes)
 
     def read(self, memory: Memory, offset: int, nbytes: int) -> Callable[[], Bytes]:
         """Begin to read, and return a function that waits for the bytes."""
-        event = Event(self.name, np.empty(nbytes, np.uint8))
-        call(self.name, "clEnqueueReadBuffer", self.queue, memory.handle, 0, offset, nbytes,
-             address(event.kept), 0, None, ctypes.byref(event.handle), requested=nbytes)
-        self._keep(event)
+        event = self.event(np.empty(nbytes, np.uint8))
+        self._pending.drop_done()
+        with self._pending.starting(event):
+            self.caller.call(
+                "clEnqueueReadBuffer", self.queue, memory.handle, 0, offset, nbytes,
+                address(event.kept), 0, None, ctypes.byref(event.handle), requested=nbytes)
         self.flush()
         return event.bytes
 
@@ -188,42 +215,30 @@ class Gpu:
             self.copy(dst, dst_offset, between, 0, nbytes)
             self.wait()  # the buffer between is freed
             return
-        call(self.name, "clEnqueueCopyBuffer", self.queue, src.handle, dst.handle, src_offset,
-             dst_offset, nbytes, 0, None, None, requested=nbytes)
+        self.caller.call("clEnqueueCopyBuffer", self.queue, src.handle, dst.handle, src_offset,
+                         dst_offset, nbytes, 0, None, None, requested=nbytes)
 
-    @functools.cached_property
-    def copies(self) -> CopyQueue:
-        """The queue on which weights arrive while kernels run."""
-        return CopyQueue(self)
-
-    def event(self, kept: Bytes) -> Event:
+    def event(self, kept: Bytes | None = None) -> Event:
         """A new event that keeps bytes of the host."""
-        return Event(self.name, kept)
+        return Event(self.caller, kept)
 
     def mark(self) -> Event:
         """What has been started so far, as an event."""
-        event = Event(self.name)
-        call(self.name, "clEnqueueMarkerWithWaitList", self.queue, 0, None,
-             ctypes.byref(event.handle))
+        event = self.event()
+        self.caller.call("clEnqueueMarkerWithWaitList", self.queue, 0, None,
+                         ctypes.byref(event.handle))
         self.flush()
         return event
 
     def flush(self) -> None:
         """Make the device begin with what it was given."""
-        call(self.name, "clFlush", self.queue)
+        self.caller.call("clFlush", self.queue)
 
     def wait(self) -> None:
         """Wait until all submitted work is done."""
-        call(self.name, "clFinish", self.queue)
-        self._pending.clear()
-        if "copies" in self.__dict__:
-            self.copies.wait()
-
-    def _keep(self, event: Event) -> None:
-        """Keep the host's memory that ``event`` needs until it is done."""
-        while self._pending and self._pending[0].is_done:
-            self._pending.popleft()
-        self._pending.append(event)
+        self.caller.call("clFinish", self.queue)
+        self._pending.drop_done()
+        self.copies.wait()
 
     def compiled(self, kernel: str, quant: str, constants: Constants) -> Compiled:
         """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
@@ -234,7 +249,10 @@ class Gpu:
             source = c_texts.assemble(kernel, quant, constants, PORT)
             program = self.builder.build(source.text, self._options(),
                                          f"{self.name}: kernel {kernel} {quant}".rstrip())
-            found = self._compiled[key] = Compiled(source, program)
+            made = Compiled(source, program)
+            found = self._compiled.setdefault(key, made)
+            if found is not made:  # another thread was first
+                self.caller.call("clReleaseProgram", program)
         return found
 
     def _options(self) -> str:
@@ -245,24 +263,26 @@ class Gpu:
         if recording.FEATURE not in self.features:
             return None
         try:
-            found = Recorder(self.name, self.found.platform_id, self.queue)
+            # A trial that fails says nothing about the device.
+            found = Recorder(Caller(self.name), self.found.platform_id, self.queue)
             program = self.builder.build(recording.TRIAL, self._options(), f"{self.name}: trial")
-            kernel = make(self.name, "clCreateKernel", program, ENTRY)
+            kernel = found.caller.make("clCreateKernel", program, ENTRY)
             try:
                 recording.try_out(found, self.context, kernel)
             finally:
-                call(self.name, "clReleaseKernel", kernel)
-                call(self.name, "clReleaseProgram", program)
+                found.caller.call("clReleaseKernel", kernel)
+                found.caller.call("clReleaseProgram", program)
         except UnladenError as error:
             log.warning("%s doesn't record steps, so each costs the host more time: %s (hint: a "
                         "driver update may help; %s without %s stops this warning)", self.name,
                         error, features.VARIABLE, recording.FEATURE)
             return None
+        found.caller = self.caller
         return found
 
     def kernel(self, compiled: Compiled, ranges: Mapping[str, Range | bytes]) -> c_void_p:
         """A kernel with all of its arguments, which stay as they are."""
-        kernel = make(self.name, "clCreateKernel", compiled.program, ENTRY)
+        kernel = self.caller.make("clCreateKernel", compiled.program, ENTRY)
         if compiled.source.grid:
             ranges = {**ranges, "grid": self._grid(compiled.source.grid)}
         at = 0
@@ -274,13 +294,14 @@ class Gpu:
                 values = [(ctypes.sizeof(c_void_p), ctypes.byref(what.buffer.handle)),
                           (8, ctypes.byref(c_uint64(what.offset)))]
             for size, value in values:
-                call(self.name, "clSetKernelArg", kernel, at, size, value)
+                self.caller.call("clSetKernelArg", kernel, at, size, value)
                 at += 1
         return kernel
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            self._grids[name] = self.upload(codebook_bytes(name))
+            # The first stays: kernels of another thread may have it already, and don't keep it.
+            self._grids.setdefault(name, self.upload(codebook_bytes(name)))
         return self._grids[name]
 
     @driver.PROCESS.frees
@@ -288,6 +309,7 @@ class Gpu:
         library = driver.library()
         if library is None or not hasattr(self, "queue"):
             return
+        library.clFinish(self.queue)  # it uses memory of the host until then
         for compiled in self._compiled.values():
             library.clReleaseProgram(compiled.program)
         library.clReleaseCommandQueue(self.queue)

@@ -31,10 +31,10 @@ PLATFORM_NAME = 0x0902
 DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
 DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
 DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
-DEVICE_NAME, DRIVER_VERSION = 0x102B, 0x102D
+DEVICE_NAME, DRIVER_VERSION, DEVICE_VERSION = 0x102B, 0x102D, 0x102F
 DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x1030, 0x103D
 DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
-DEVICE_OPENCL_C_FEATURES = 0x106F
+DEVICE_OPENCL_C_ALL_VERSIONS, DEVICE_OPENCL_C_FEATURES = 0x1066, 0x106F
 MEM_READ_WRITE = 1
 
 _POINTERS = POINTER(c_void_p)
@@ -77,12 +77,16 @@ ERRORS: Mapping[int, str] = MappingProxyType({
     -11: "the compiler failed", -14: "a command before failed", -34: "invalid context",
     -36: "invalid command queue", -38: "invalid buffer", -48: "invalid kernel",
     -51: "invalid size of an argument", -52: "invalid arguments of a kernel",
-    -54: "invalid workgroup size", -61: "invalid size of a buffer", -1001: "no driver"})
+    -54: "invalid workgroup size", -61: "invalid size of a buffer", -1001: "no driver",
+    -9999: "a kernel used memory that isn't its own"})
 """What some of OpenCL's error numbers mean."""
 NO_MEMORY, NO_RESOURCES, NO_HOST_MEMORY = -4, -5, -6
-LOST = frozenset({-2, -5, -14, -34, -36})
+ALLOCATING = frozenset({"clCreateBuffer", "clEnqueueFillBuffer"})
+"""Functions for which missing resources are missing memory: a new buffer gets it when it is made or
+first filled."""
+LOST = frozenset({-2, -5, -14, -34, -36, -9999})
 """Errors after which a device takes no more work. Drivers report a kernel that was killed as
-missing resources."""
+missing resources, from any later function."""
 
 
 PROCESS: Final = forks.Process("OpenCL")
@@ -101,27 +105,50 @@ def library() -> ctypes.CDLL | None:
     return found
 
 
-def call(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> None:
-    """Call a function of :data:`FUNCTIONS`. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
-    :class:`UnladenError` for ``device``."""
-    number = getattr(library(), name)(*arguments)
-    if number != 0:
-        raise error(device, name, number, requested=requested, free=free)
+class Caller:
+    """Calls functions for ``device``, and remembers whether one of them found that it is lost."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.is_lost = False
+
+    def call(self, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> None:
+        """Call a function of :data:`FUNCTIONS`. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
+        :class:`UnladenError`."""
+        number = getattr(library(), name)(*arguments)
+        if number != 0:
+            raise self.error(name, number, requested=requested, free=free)
+
+    def make(self, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> c_void_p:
+        """What a function of :data:`MAKERS` makes. Raises like :meth:`call`."""
+        number = c_int32(0)
+        made = getattr(library(), name)(*arguments, ctypes.byref(number))
+        if number.value != 0 or not made:
+            raise self.error(name, number.value, requested=requested, free=free)
+        return c_void_p(made)
+
+    def error(self, name: str, number: int, *, requested: int = 0, free: int = 0
+              ) -> UnladenError | OutOfMemory:
+        """The exception for error ``number`` of function ``name``, as :func:`error`."""
+        found = error(self.device, name, number, requested=requested, free=free)
+        self.is_lost = self.is_lost or isinstance(found, DeviceLost)
+        return found
 
 
-def make(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> c_void_p:
-    """What a function of :data:`MAKERS` makes. Raises like :func:`call`."""
-    number = c_int32(0)
-    made = getattr(library(), name)(*arguments, ctypes.byref(number))
-    if number.value != 0 or not made:
-        raise error(device, name, number.value, requested=requested, free=free)
-    return c_void_p(made)
+def call(device: str, name: str, *arguments: Any) -> None:
+    """See :meth:`Caller.call`."""
+    Caller(device).call(name, *arguments)
+
+
+def make(device: str, name: str, *arguments: Any) -> c_void_p:
+    """See :meth:`Caller.make`."""
+    return Caller(device).make(name, *arguments)
 
 
 def error(device: str, name: str, number: int, *, requested: int = 0, free: int = 0
           ) -> UnladenError | OutOfMemory:
     """The exception for error ``number`` of function ``name``."""
-    if number in (NO_MEMORY, NO_HOST_MEMORY) or (number == NO_RESOURCES and requested):
+    if number in (NO_MEMORY, NO_HOST_MEMORY) or (number == NO_RESOURCES and name in ALLOCATING):
         return OutOfMemory(device=device, requested=requested, free=free, hint=HINT)
     text = f"{device}: {name} failed: {ERRORS.get(number, 'error')} ({number})"
     if number in LOST:
@@ -149,12 +176,16 @@ def number_of(device: c_void_p, what: int) -> int:
     return int.from_bytes(info("clGetDeviceInfo", device, what), "little")
 
 
-def c_features_of(device: c_void_p) -> Sequence[str]:
-    """The names of a device's features of OpenCL C 3.0: cl_name_version of cl.h is a version and 64
-    bytes of text."""
-    raw = info("clGetDeviceInfo", device, DEVICE_OPENCL_C_FEATURES)
-    names = (raw[at + 4:at + 68].partition(b"\0")[0] for at in range(0, len(raw), 68))
-    return [name.decode("ascii", "replace") for name in names]
+def named_versions(device: c_void_p, what: int) -> Sequence[tuple[str, tuple[int, int]]]:
+    """A device's answer as names with versions (major, minor); nothing where it doesn't know the
+    question. cl_name_version of cl.h is a number of 10, 10 and 12 bits and 64 bytes of text."""
+    raw = info("clGetDeviceInfo", device, what)
+    found = []
+    for at in range(0, len(raw), 68):
+        number, name = int.from_bytes(raw[at:at + 4], "little"), raw[at + 4:at + 68]
+        found.append((name.partition(b"\0")[0].decode("ascii", "replace"),
+                      (number >> 22, number >> 12 & 0x3FF)))
+    return found
 
 
 def listed(function: str, *arguments: Any) -> Sequence[c_void_p]:

@@ -22,12 +22,16 @@ WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "int_dot": ("cl_khr_integer_dot_product",), recording.FEATURE: (recording.EXTENSION,)})
 """Extensions of OpenCL, and features of OpenCL C 3.0, one of which a device has for each
 ability."""
+VERSIONS: Mapping[str, tuple[int, int]] = MappingProxyType({
+    "subgroups": (2, 0), "int_dot": (3, 0), recording.FEATURE: (1, 2)})
+"""The first version of OpenCL C whose compilers know the functions of each ability."""
 
 
-def available(names: Sequence[str]) -> frozenset[str]:
+def available(names: Sequence[str], version: tuple[int, int]) -> frozenset[str]:
     """The abilities of a device with extensions and features of these ``names``, as far as they
-    tell."""
-    return frozenset(name for name, any_of in WANTED.items() if set(any_of) & set(names))
+    tell, where ``version`` of OpenCL C is the newest one that it takes."""
+    return frozenset(name for name, any_of in WANTED.items()
+                     if set(any_of) & set(names) and version >= VERSIONS[name])
 
 
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:

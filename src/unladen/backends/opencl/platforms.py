@@ -33,7 +33,8 @@ KINDS: Mapping[int, str] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A device of a driver. ``refused``: why it can't be used, "" if it can."""
+    """A device of a driver. ``version``: the newest version of OpenCL C that it takes. ``refused``:
+    why it can't be used, "" if it can."""
 
     id: c_void_p
     platform_id: c_void_p
@@ -70,13 +71,12 @@ def usable() -> Sequence[Found]:
 def _found(platform: c_void_p, device: c_void_p) -> Found:
     kind = next((name for bit, name in KINDS.items()
                  if number_of(device, driver.DEVICE_TYPE) & bit), "other")
-    named = re.search(r"(\d+)\.(\d+)",
-                      text_of("clGetDeviceInfo", device, driver.DEVICE_OPENCL_C_VERSION))
-    version = (int(named[1]), int(named[2])) if named else (0, 0)
+    version = _language(device)
     largest = number_of(device, driver.DEVICE_MAX_MEM_ALLOC_SIZE)
     names = [*text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split(),
-             *driver.c_features_of(device)]
-    there = features.available(names) - (set() if can_record(device) else {FEATURE})
+             *(name for name, _ in driver.named_versions(device,
+                                                         driver.DEVICE_OPENCL_C_FEATURES))]
+    there = features.available(names, version) - (set() if can_record(device) else {FEATURE})
     shares = kind == "software" or bool(number_of(device, driver.DEVICE_HOST_UNIFIED_MEMORY))
     return Found(
         device, platform, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME),
@@ -84,6 +84,22 @@ def _found(platform: c_void_p, device: c_void_p) -> Found:
         text_of("clGetDeviceInfo", device, driver.DRIVER_VERSION), kind,
         number_of(device, driver.DEVICE_GLOBAL_MEM_SIZE), largest // 256 * 256, shares, version,
         there, _refused(device, version))
+
+
+def _language(device: c_void_p) -> tuple[int, int]:
+    """The newest version of OpenCL C that the device's compiler takes. A device of OpenCL 3.0 lists
+    all, since the plain answer may be an older one: often 1.2, where 2.0 isn't taken."""
+    plain = _version(text_of("clGetDeviceInfo", device, driver.DEVICE_OPENCL_C_VERSION))
+    if _version(text_of("clGetDeviceInfo", device, driver.DEVICE_VERSION)) < (3, 0):
+        return plain
+    listed = driver.named_versions(device, driver.DEVICE_OPENCL_C_ALL_VERSIONS)
+    return max([plain, *(version for _, version in listed)])
+
+
+def _version(text: str) -> tuple[int, int]:
+    """The first version in ``text``; (0, 0) where there is none."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _refused(device: c_void_p, version: tuple[int, int]) -> str:

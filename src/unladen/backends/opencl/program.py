@@ -141,7 +141,7 @@ class Group:
         for kernel, threads, local in self.kernels:
             failed = start(queue, kernel, 3, None, threads, local, 0, None, None)
             if failed:
-                raise driver.error(self.gpu.name, "clEnqueueNDRangeKernel", failed)
+                raise self.gpu.caller.error("clEnqueueNDRangeKernel", failed)
 
 
 class StepWords:
@@ -159,12 +159,12 @@ class StepWords:
         i, self.next = self.next, (self.next + 1) % N_STAGED
         event = ctypes.byref(self.events[i])
         if self.events[i]:
-            driver.call(self.gpu.name, "clWaitForEvents", 1, event)
-            driver.call(self.gpu.name, "clReleaseEvent", self.events[i])
+            self.gpu.caller.call("clWaitForEvents", 1, event)
+            self.gpu.caller.call("clReleaseEvent", self.events[i])
             self.events[i].value = None
         self.staged[i][:words.size] = words
-        driver.call(self.gpu.name, "clEnqueueWriteBuffer", self.gpu.queue, self.memory.handle, 0, 0,
-                    words.nbytes, self.at[i], 0, None, event)
+        self.gpu.caller.call("clEnqueueWriteBuffer", self.gpu.queue, self.memory.handle, 0, 0,
+                             words.nbytes, self.at[i], 0, None, event)
 
     @driver.PROCESS.frees
     def __del__(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from unladen.backends.opencl import driver
+from unladen.backends.opencl.driver import Caller
 from unladen.errors import UnladenError
 
 FEATURE: Final = "command_buffers"
@@ -56,8 +57,8 @@ class Recorder:
     """Records kernels for one queue of a device of ``platform``. Raises :class:`UnladenError` where
     the driver lists the extension without its functions."""
 
-    def __init__(self, device: str, platform: c_void_p, queue: c_void_p) -> None:
-        self.device, self.queue = device, queue
+    def __init__(self, caller: Caller, platform: c_void_p, queue: c_void_p) -> None:
+        self.caller, self.queue = caller, queue
         library = driver.library()
         assert library is not None
         library.clGetExtensionFunctionAddressForPlatform.argtypes = c_void_p, c_char_p
@@ -66,7 +67,8 @@ class Recorder:
         for name, types in _FUNCTIONS.items():
             at = library.clGetExtensionFunctionAddressForPlatform(platform, name.encode())
             if not at:
-                raise UnladenError(f"{device}: its driver lists {EXTENSION} and lacks {name}")
+                raise UnladenError(f"{caller.device}: its driver lists {EXTENSION} and lacks "
+                                   f"{name}")
             found[name] = ctypes.CFUNCTYPE(*types)(at)
         self._call = found
 
@@ -96,7 +98,7 @@ class Recorder:
 
     def _check(self, name: str, number: int) -> None:
         if number != 0:
-            raise driver.error(self.device, name, number)
+            raise self.caller.error(name, number)
 
 
 class Recording:
@@ -117,23 +119,23 @@ class Recording:
 def try_out(recorder: Recorder, context: c_void_p, kernel: c_void_p) -> None:
     """Record and start :data:`TRIAL`, of which ``kernel`` is made. Raises :class:`UnladenError`
     where the driver fails or computes something else."""
-    name, number, queue = recorder.device, np.array([7], np.uint32), recorder.queue
-    memory = driver.make(name, "clCreateBuffer", context, driver.MEM_READ_WRITE, 16, None)
+    caller, number, queue = recorder.caller, np.array([7], np.uint32), recorder.queue
+    memory = caller.make("clCreateBuffer", context, driver.MEM_READ_WRITE, 16, None)
     try:
-        driver.call(name, "clSetKernelArg", kernel, 0, 8, ctypes.byref(memory))
-        driver.call(name, "clEnqueueWriteBuffer", queue, memory, 1, 0, 4,
+        caller.call("clSetKernelArg", kernel, 0, 8, ctypes.byref(memory))
+        caller.call("clEnqueueWriteBuffer", queue, memory, 1, 0, 4,
                     driver.address(number.view(np.uint8)), 0, None, None)
         one = (c_size_t * 3)(1, 1, 1)
         recording = recorder.record([(kernel, one, one)] * N_RECORDED)
         for _ in range(N_STARTED):
             recording.start()
         found = np.empty(1, np.uint32)
-        driver.call(name, "clEnqueueReadBuffer", queue, memory, 1, 0, 4,
+        caller.call("clEnqueueReadBuffer", queue, memory, 1, 0, 4,
                     driver.address(found.view(np.uint8)), 0, None, None)
     finally:
-        driver.call(name, "clReleaseMemObject", memory)
+        caller.call("clReleaseMemObject", memory)
     for _ in range(N_RECORDED * N_STARTED):
         number = number * np.uint32(3) + np.uint32(1)
     if not np.array_equal(found, number):
-        raise UnladenError(f"{name}: a recording of {N_RECORDED} kernels started {N_STARTED} times "
-                           f"gives {found[0]} instead of {number[0]}")
+        raise UnladenError(f"{caller.device}: a recording of {N_RECORDED} kernels started "
+                           f"{N_STARTED} times gives {found[0]} instead of {number[0]}")

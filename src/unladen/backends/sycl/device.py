@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
+import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,14 @@ import numpy as np
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.memory import HINT, codebook_bytes
+from unladen.backends._gpu.pending import Pending
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.sycl import driver
 from unladen.backends.sycl.driver import dpctl, told
 from unladen.errors import OutOfMemory, UnladenError
+
+log = logging.getLogger("unladen")
 
 PORT = c_texts.FOLDER / "ports/sycl.h"
 ENTRY = "kernel_main"
@@ -37,7 +41,7 @@ class Memory:
         except (MemoryError, RuntimeError) as error:
             raise OutOfMemory(device=gpu.name, requested=self.nbytes, free=free,
                               hint=HINT) from error
-        gpu.used_bytes += self.nbytes
+        gpu.count(self.nbytes)
         with told(gpu.name):
             self.usm.memset(0)
 
@@ -45,9 +49,10 @@ class Memory:
         """A range, as dpctl takes it for copies."""
         return dpctl().memory.as_usm_memory(_Part(self.usm, offset, nbytes))
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         if hasattr(self, "usm"):
-            self.gpu.used_bytes -= self.nbytes
+            self.gpu.count(-self.nbytes)
 
 
 class _Part:
@@ -60,6 +65,25 @@ class _Part:
             **whole, "data": (whole["data"][0] + offset, False), "shape": (nbytes,), "offset": 0}
 
 
+class Work:
+    """Work that the device is given. ``kept``: what must live until it is done, since freed memory
+    would be missed. ``event``: dpctl's, once it has started."""
+
+    def __init__(self, kept: Any, event: Any = None) -> None:
+        self.kept, self.event = kept, event
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the device has it."""
+        return self.event is not None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is done."""
+        return (self.event is not None
+                and self.event.execution_status == dpctl().event_status_type.complete)
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A kernel's text and the driver's kernel of it."""
@@ -69,7 +93,8 @@ class Compiled:
 
 
 class Gpu:
-    """A logical device; it implements :class:`~unladen.backends._gpu.queued.Queue`."""
+    """A logical device; it implements :class:`~unladen.backends._gpu.queued.Queue`. All models on
+    the device share it."""
 
     family: Family = c_texts
     alignment = 16
@@ -84,9 +109,10 @@ class Gpu:
         self.max_buffer = found.max_buffer
         self.max_binding = min(found.max_buffer, driver.LONGEST_BINDING)
         self.used_bytes = 0
+        # Reentrant, since memory may be freed at any moment.
+        self._counting = threading.RLock()
+        self._pending: Pending[Work] = Pending()
         self.queue = dpctl().SyclQueue(found.device, property="in_order")
-        # Events, each with what must live until then.
-        self._pending: deque[tuple[Any, Any]] = deque()
         self._compiled: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Compiled] = {}
         self._grids: dict[str, Range] = {}
 
@@ -111,6 +137,11 @@ class Gpu:
         if self.found.is_software:
             return free_host_bytes()
         return max(0, self.device.memory_bytes - self.used_bytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count bytes that were allocated; fewer than 0 if they were freed."""
+        with self._counting:
+            self.used_bytes += nbytes
 
     def new_memory(self, nbytes: int) -> Memory:
         """Zeroed memory; raises :class:`OutOfMemory`."""
@@ -150,23 +181,22 @@ class Gpu:
             self._copy(dst.part(dst_offset, nbytes), src.part(src_offset, nbytes), nbytes)
 
     def _copy(self, dst: Any, src: Any, nbytes: int) -> Any:
-        with told(self.name):
-            event = self.queue.memcpy_async(dst, src, nbytes)
-        self.keep(event, (dst, src))
-        return event
+        work = Work((dst, src))
+        self._pending.drop_done()
+        with told(self.name), self._pending.starting(work):
+            work.event = self.queue.memcpy_async(dst, src, nbytes)
+        return work.event
 
     def keep(self, event: Any, what: Any) -> None:
-        """Keep ``what`` until ``event``: freed memory would be missed."""
-        done = dpctl().event_status_type.complete
-        while self._pending and self._pending[0][0].execution_status == done:
-            self._pending.popleft()
-        self._pending.append((event, what))
+        """Keep ``what`` until ``event``."""
+        self._pending.drop_done()
+        self._pending.add(Work(what, event))
 
     def wait(self) -> None:
         """Wait until all started work is done."""
         with told(self.name):
             self.queue.wait()
-        self._pending.clear()
+        self._pending.drop_done()
 
     def compiled(self, kernel: str, quant: str, constants: Constants) -> Compiled:
         """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
@@ -187,7 +217,8 @@ class Gpu:
                     f"{what} doesn't compile: {error or 'dpctl gives no reason'}",
                     hint="the device opencl:0 has the same kernels and shows the compiler's words"
                 ) from error
-            found = self._compiled[key] = Compiled(source, made.get_sycl_kernel(ENTRY))
+            made = Compiled(source, made.get_sycl_kernel(ENTRY))
+            found = self._compiled.setdefault(key, made)
         return found
 
     def arguments(self, source: Source, ranges: dict[str, Range | bytes]) -> list[Any]:
@@ -205,5 +236,15 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            self._grids[name] = self.upload(codebook_bytes(name))
+            self._grids.setdefault(name, self.upload(codebook_bytes(name)))
         return self._grids[name]
+
+    @driver.PROCESS.frees
+    def __del__(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        try:
+            with told(self.name):
+                self.queue.wait()  # it uses memory of the host until then
+        except UnladenError as error:
+            log.debug("%s isn't waited for: %s", self.name, error)

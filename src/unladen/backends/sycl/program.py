@@ -68,20 +68,24 @@ class SyclProgram:
             gpu.copy(self.words, self.step.tokens_offset, chosen.buffer, chosen.offset,
                      4 * self.batch.n_tokens)
         event, n_started = None, 0
-        for d in self.dispatches:
-            groups = d.grid(size)
-            if groups is None:
-                continue
-            x, y, z = groups
-            with told(gpu.name):
-                # SYCL counts dimensions from the slowest to the fastest.
-                event = gpu.queue.submit_async(d.kernel, d.arguments, [z, y, x * d.threads],
-                                               [1, 1, d.threads])
-            n_started += 1
-            if not size.is_decode and n_started % DISPATCHES_AT_ONCE == 0:
+        try:
+            for d in self.dispatches:
+                groups = d.grid(size)
+                if groups is None:
+                    continue
+                x, y, z = groups
                 with told(gpu.name):
-                    event.wait()
-                if self.cancelled:
-                    raise Cancelled("the step was cancelled")
-        if event is not None:
-            gpu.keep(event, self)
+                    # SYCL counts dimensions from the slowest to the fastest.
+                    event = gpu.queue.submit_async(d.kernel, d.arguments, [z, y, x * d.threads],
+                                                   [1, 1, d.threads])
+                n_started += 1
+                if not size.is_decode and n_started % DISPATCHES_AT_ONCE == 0:
+                    with told(gpu.name):
+                        event.wait()
+                    if self.cancelled:
+                        raise Cancelled("the step was cancelled")
+        finally:
+            # Also where a signal's handler raises an exception: what was started uses memory of
+            # this.
+            if event is not None:
+                gpu.keep(event, self)

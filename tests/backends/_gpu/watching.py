@@ -1,0 +1,47 @@
+"""Bytes that tell what a backend keeps of them, and other threads."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+N = 64
+"""Bytes of :func:`watched`."""
+Copies = list[weakref.ref[Any]]
+
+
+class Watched(np.ndarray[Any, np.dtype[np.uint8]]):
+    """Bytes that tell which of their copies are still there."""
+
+    copies: Copies
+
+    def copy(self, order: Any = "C") -> Any:
+        made = np.array(self, copy=True)
+        self.copies.append(weakref.ref(made))
+        return made
+
+
+def watched(value: int, copies: Copies) -> Any:
+    """:data:`N` bytes of this value; their copies are put into ``copies``."""
+    found = np.full(N, value, np.uint8).view(Watched)
+    found.copies = copies
+    return found
+
+
+def alive(copies: Copies) -> list[bool]:
+    """Which copies are still there."""
+    gc.collect()
+    return [copy() is not None for copy in copies]
+
+
+def elsewhere(work: Callable[[], object]) -> None:
+    """Do ``work`` in another thread, which must not wait for a lock of this one."""
+    thread = Thread(target=work)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "the other thread waits for a lock"
