@@ -352,7 +352,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 int cuDevicePrimaryCtxReset_v2(int device) {
   CALLED(false);
-  lost.erase(device);
+  if (!setting("broken", 0)) lost.erase(device);
   for (Stream *stream : streams) {
     if (stream->device == device) {
       stream->work.clear();
@@ -368,6 +368,11 @@ int cuDevicePrimaryCtxReset_v2(int device) {
 int cuCtxSetCurrent(void *context) {
   std::lock_guard<std::recursive_mutex> guard(mutex);
   current = int(reinterpret_cast<u64>(context)) - 1;
+  return OK;
+}
+int cuCtxGetCurrent(void **context) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
+  *context = reinterpret_cast<void *>(u64(current + 1));
   return OK;
 }
 int cuDeviceCanAccessPeer(int *can, int one, int other) {

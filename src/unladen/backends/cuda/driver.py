@@ -97,6 +97,7 @@ CUDA = Vendor(
         "capability": "cuDeviceComputeCapability",
         "retain": "cuDevicePrimaryCtxRetain", "release": "cuDevicePrimaryCtxRelease_v2",
         "reset": "cuDevicePrimaryCtxReset_v2", "set_current": "cuCtxSetCurrent",
+        "current": "cuCtxGetCurrent",
         "can_access": "cuDeviceCanAccessPeer", "enable_access": "cuCtxEnablePeerAccess",
         "memory_info": "cuMemGetInfo_v2", "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2",
         "alloc_host": "cuMemHostAlloc", "free_host": "cuMemFreeHost",

@@ -63,7 +63,8 @@ HIP = Vendor(
     may_abort=True, contexts_are_numbers=True,
     collectives=Collectives("RCCL", ("librccl.so.1", "librccl.so"), list,
                             "install the package rccl of ROCm"),
-    types={"set_current": (c_int,), "enable_access": (c_int, ctypes.c_uint),
+    types={"set_current": (c_int,), "current": (POINTER(c_int),),
+           "enable_access": (c_int, ctypes.c_uint),
            "copy_peer": (c_uint64, c_int, c_uint64, c_int, c_size_t, c_void_p),
            "capability": (POINTER(c_int), POINTER(c_int), c_int)},
     symbols={
@@ -73,6 +74,7 @@ HIP = Vendor(
         "capability": "hipDeviceComputeCapability",
         "retain": "hipDevicePrimaryCtxRetain", "release": "hipDevicePrimaryCtxRelease",
         "reset": "hipDevicePrimaryCtxReset", "set_current": "hipSetDevice",
+        "current": "hipGetDevice",
         "can_access": "hipDeviceCanAccessPeer", "enable_access": "hipDeviceEnablePeerAccess",
         "memory_info": "hipMemGetInfo", "alloc": "hipMalloc", "free": "hipFree",
         "alloc_host": "hipHostMalloc", "free_host": "hipHostFree",

@@ -67,8 +67,12 @@ def fetch(src: CudaBuffer, nbytes: int, offset: int, staging: Buffer | None
     for part, at, start, n in src.pieces(offset, nbytes):
         src.gpu.read(part.buffer, at, n, into, start)
 
+    read = into.event
+
     def wait() -> Bytes:
         into.wait()
+        if read is not None:
+            read.check()
         return into.data[:nbytes]
 
     return wait

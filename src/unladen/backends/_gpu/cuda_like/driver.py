@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +13,12 @@ from unladen.backends._gpu.cuda_like.vendor import (
     GROWS,
     OPTIONAL,
     OUT_OF_MEMORY,
+    UNAVAILABLE,
     Vendor,
 )
 from unladen.backends._gpu.loading import load_library
 from unladen.backends._gpu.memory import HINT
-from unladen.errors import DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
 
 
 class Driver:
@@ -27,8 +27,6 @@ class Driver:
     def __init__(self, vendor: Vendor, library: ctypes.CDLL) -> None:
         self.vendor, self.process = vendor, forks.Process(vendor.driver)
         self.process.begin()
-        self.entered = threading.local()
-        """A weak reference to the context of the thread's calls, as attribute ``context``."""
         self.functions: dict[str, Callable[..., int]] = {}
         for table in (FUNCTIONS, OPTIONAL):
             for name, types in table.items():
@@ -85,6 +83,10 @@ class Driver:
         if number == OUT_OF_MEMORY:
             return OutOfMemory(device=device, requested=requested, free=free, hint=HINT)
         text = (f"{device}: {self.vendor.symbols[name]} failed: {self.name_of(number)} ({number})")
+        if number == UNAVAILABLE:
+            return BackendNotInitialised(text, hint=(
+                "another process has the card for itself, as its compute mode allows: end that "
+                "process, or name another device"))
         if number in self.vendor.lost:
             return DeviceLost(text, hint="load the model again; a driver update may help")
         return UnladenError(text)

@@ -14,7 +14,7 @@ from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.cuda_like.vendor import NOT_SUPPORTED
 from unladen.backends._gpu.memory import HINT
-from unladen.errors import OutOfMemory
+from unladen.errors import OutOfMemory, UnladenError
 
 if TYPE_CHECKING:
     from unladen.backends._gpu.cuda_like.device import Gpu
@@ -213,7 +213,12 @@ def wait_for(touched: Event | None, streams: Sequence[Stream]) -> None:
     for stream in streams:
         stream.wait()
     if touched is not None and touched.stream not in streams:
-        touched.wait()
+        try:
+            touched.wait()
+        except UnladenError:
+            if not touched.stream.context.is_lost:
+                raise
+            # The other card was lost, so it copies no more.
 
 
 def page_bytes_of(context: Context) -> int:

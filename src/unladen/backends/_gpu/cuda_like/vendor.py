@@ -19,7 +19,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "device_name": (c_char_p, c_int, c_int), "device_bytes": (_SIZES, c_int),
     "capability": (_NUMBERS, _NUMBERS, c_int),
     "retain": (_POINTERS, c_int), "release": (c_int,), "reset": (c_int,),
-    "set_current": (c_void_p,),
+    "set_current": (c_void_p,), "current": (_POINTERS,),
     "can_access": (_NUMBERS, c_int, c_int), "enable_access": (c_void_p, c_uint),
     "memory_info": (_SIZES, _SIZES),
     "alloc": (_ADDRESSES, c_size_t), "free": (c_uint64,),
@@ -167,9 +167,9 @@ class Vendor:
     collectives: Collectives | None = None
 
 
-OUT_OF_MEMORY, NOT_READY, NOT_SUPPORTED = 2, 600, 801
+OUT_OF_MEMORY, UNAVAILABLE, NOT_READY, NOT_SUPPORTED = 2, 46, 600, 801
 NO_PEERS, ALREADY_ALLOWED, TOO_MANY_PEERS = 217, 704, 711
 """Numbers of errors that all drivers of this kind share."""
-LOST = frozenset({4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+LOST = frozenset({4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
                   999})
 """Errors after which a device takes no more work, likewise."""
