@@ -17,8 +17,9 @@ PROPERTIES_BYTES = 1 << 14
 """More bytes than the properties have in any version."""
 CHIP = re.compile(rb"gfx[0-9a-f]{3,5}[0-9a-z:+-]*")
 """The name of a chip among a device's properties, whose places change from version to version."""
-NO_INT_DOT = frozenset({"gfx900", "gfx902", "gfx909", "gfx90c", "gfx1010", "gfx1013"})
-"""Chips since Vega without an instruction that multiplies four pairs of int8."""
+INT_DOT = re.compile(r"gfx(906|908|90a|94[012]|950|101[12]|103[0-6]|1[12][0-9a-f]{2})")
+"""Chips with an instruction that multiplies four pairs of int8: dot1-insts or, since gfx11,
+dot8-insts of LLVM."""
 
 
 def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str:
@@ -37,7 +38,7 @@ def chip_named(name: str) -> Chip | str:
     stem = name.partition(":")[0]
     if not re.match(r"gfx(9|1[0-9])", stem):
         return f"its chip {stem} is older than Vega (gfx900)"
-    there = {"subgroups"} | (set() if stem in NO_INT_DOT else {"int_dot"})
+    there = {"subgroups"} | ({"int_dot"} if INT_DOT.fullmatch(stem) else set())
     return Chip(name, 0, frozenset(there))
 
 
@@ -60,7 +61,7 @@ HIP = Vendor(
               "HIP_VISIBLE_DEVICES may hide cards"),
     no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
     no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
-    may_abort=True, contexts_are_numbers=True,
+    may_abort=True, compiler_is_of_driver=True, contexts_are_numbers=True,
     collectives=Collectives("RCCL", ("librccl.so.1", "librccl.so"), list,
                             "install the package rccl of ROCm"),
     types={"set_current": (c_int,), "current": (POINTER(c_int),),

@@ -9,6 +9,7 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any
 
 from unladen.backends._gpu.binaries import Binaries
+from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends._gpu.cuda_like.vendor import COMPILES, COMPILES_MORE, Chip, Vendor
 from unladen.backends._gpu.loading import load_library
 from unladen.errors import UnladenError
@@ -31,6 +32,11 @@ class Compiler:
         self._functions["version"](byref(major), byref(minor))
         self.version = f"{major.value}.{minor.value}"
         self.chips = self._chips()
+        self.identity = f"{vendor.backend} {self.version}"
+        """What tells this compiler from others, whose code is another."""
+        driver = driver_of(vendor) if vendor.compiler_is_of_driver else None
+        if driver is not None:
+            self.identity += f" of {driver.version_number}"
 
     def _chips(self) -> tuple[int, ...]:
         n = c_int(0)
@@ -52,8 +58,7 @@ class Compiler:
         """The code of ``text`` for ``target``: what was kept, or what is compiled now. Raises
         :class:`UnladenError` with the compiler's message; ``what`` is compiled, for people."""
         options = self.vendor.options(target)
-        compiler = f"{self.vendor.backend} {self.version}"
-        return kept.get((text, "\n".join(options), compiler, target),
+        return kept.get((text, "\n".join(options), self.identity, target),
                         lambda: self.compiled(text, target, what))
 
     def compiled(self, text: str, target: str, what: str) -> bytes:

@@ -64,10 +64,14 @@ class Driver:
     def version(self) -> str:
         """The newest version of the platform that the driver runs, as "12.4"; "" if it doesn't
         tell."""
-        number, major = ctypes.c_int(0), self.vendor.major
-        if self.functions["driver_version"](ctypes.byref(number)):
-            return ""
-        return f"{number.value // major}.{number.value % major // (major // 100)}"
+        number, major = self.version_number, self.vendor.major
+        return f"{number // major}.{number % major // (major // 100)}" if number else ""
+
+    @property
+    def version_number(self) -> int:
+        """The same as the driver counts, to the last patch; 0 if it doesn't tell."""
+        number = ctypes.c_int(0)
+        return 0 if self.functions["driver_version"](ctypes.byref(number)) else number.value
 
     def call(self, device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0
              ) -> None:

@@ -73,7 +73,7 @@ def _found(driver: Driver, number: int) -> Found:
     why = "" if target else (f"its chip is older ({chip.name}) than those that the compiler of "
                              f"version {compiler.version} knows: install an older one")
     if target and vendor.may_abort:
-        why = refuses(vendor, compiler.version, target, Binaries(folder_of_binaries()))
+        why = refuses(vendor, compiler.identity, target, Binaries(folder_of_binaries()))
     versions = (f"{vendor.platform} {driver.version or 'of an unknown version'}, "
                 f"{vendor.compiler} {compiler.version}")
     return Found(number, handle.value, title, nbytes.value, chip, target or "", why, versions)

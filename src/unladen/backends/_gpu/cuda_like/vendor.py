@@ -122,7 +122,8 @@ class Vendor:
       those of the compiler in packages, which come first.
     * ``symbols``, ``compiler_symbols``: names of the functions of this module's tables.
     * ``types``: arguments that differ from these tables.
-    * ``may_abort``: the compiler may end the process.
+    * ``may_abort``: the compiler may end the process. ``compiler_is_of_driver``: it comes with the
+      driver, and only the driver's version tells it from others.
     * ``contexts_are_numbers``: a context is the device's number.
     * ``error_name``: the function that names an error; ``returns_name``: whether it returns it.
     * ``port``: the port of the C family.
@@ -162,6 +163,7 @@ class Vendor:
     plain_variable: str = ""
     types: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     may_abort: bool = False
+    compiler_is_of_driver: bool = False
     contexts_are_numbers: bool = False
     returns_name: bool = False
     collectives: Collectives | None = None
