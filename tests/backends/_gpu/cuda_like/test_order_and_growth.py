@@ -281,6 +281,27 @@ def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
             path.write_bytes(path.read_bytes()[:-1])
 
 
+@pytest.mark.parametrize("error", [200, 209, 218, 222])
+def test_a_kept_binary_that_the_driver_refuses(driver: Stub, rng: Rng, error: int, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compiled once more and kept. What the driver refuses then is an error."""
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", str(tmp_path))
+    m = Maker(rng, 4)
+    case = m.case("add", m.input("T", 16), m.input("T", 16))
+    running.Bench(backend("cuda"), case)
+    driver.fail("cuModuleLoadData", error)
+    running.check(case, running.Bench(backend("cuda"), case).run(), precise=True, what="anew")
+    assert driver.count("compiled") == 2
+    running.Bench(backend("cuda"), case)
+    assert driver.count("compiled") == 2
+    cards = backend("cuda")
+    functions = cards.gpu(cards.open("cuda", OPTIONS).name).context.driver.functions
+    monkeypatch.setitem(functions, "load", lambda *_: error)
+    with pytest.raises(UnladenError, match=rf"cuModuleLoadData failed: \w+ \({error}\)"):
+        running.Bench(cards, case)
+    assert driver.count("compiled") == 3
+
+
 @pytest.mark.parametrize("n_tokens", [1, 3])
 def test_steps_that_nobody_waits_for(driver: Stub, rng: Rng, n_tokens: int) -> None:
     """Each step gets its own words, though the host is several steps ahead."""

@@ -57,9 +57,14 @@ class Compiler:
     def binary(self, kept: Binaries, text: str, target: str, what: str) -> bytes:
         """The code of ``text`` for ``target``: what was kept, or what is compiled now. Raises
         :class:`UnladenError` with the compiler's message; ``what`` is compiled, for people."""
-        options = self.vendor.options(target)
-        return kept.get((text, "\n".join(options), self.identity, target),
-                        lambda: self.compiled(text, target, what))
+        return kept.get(self._key(text, target), lambda: self.compiled(text, target, what))
+
+    def forget(self, kept: Binaries, text: str, target: str) -> None:
+        """Remove what was kept, which the driver refuses."""
+        kept.forget(self._key(text, target))
+
+    def _key(self, text: str, target: str) -> tuple[str, ...]:
+        return text, "\n".join(self.vendor.options(target)), self.identity, target
 
     def compiled(self, text: str, target: str, what: str) -> bytes:
         """The code of ``text``, compiled now. Raises like :meth:`binary`."""

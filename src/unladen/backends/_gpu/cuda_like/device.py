@@ -26,15 +26,18 @@ ENTRY = b"kernel_main"
 """The name of the function that a kernel's text defines."""
 
 
+REFUSED = frozenset({200, 209, 218, 222})
+"""Errors by which the driver says that a binary isn't for it: its image is invalid or for another
+chip, or its PTX is invalid or too new."""
+
+
 class Kernel:
     """A compiled kernel: its text's arguments, and the driver's function."""
 
-    def __init__(self, gpu: Gpu, source: Source, binary: bytes) -> None:
-        self.source, self.module, self.function = source, c_void_p(), c_void_p()
-        context = gpu.context
-        context.enter()
-        context.call("load", ctypes.byref(self.module), binary, device=gpu.name)
-        context.call("function", ctypes.byref(self.function), self.module, ENTRY, device=gpu.name)
+    def __init__(self, gpu: Gpu, source: Source, module: c_void_p) -> None:
+        self.source, self.module, self.function = source, module, c_void_p()
+        gpu.context.call("function", ctypes.byref(self.function), self.module, ENTRY,
+                         device=gpu.name)
 
 
 class Gpu:
@@ -194,14 +197,30 @@ class Gpu:
         key = (kernel, quant, tuple(sorted(constants.items())))
         found = self._kernels.get(key)
         if found is None:
-            vendor = self.context.driver.vendor
-            compiler = compiler_of(vendor)
-            assert compiler is not None
-            source = c_texts.assemble(kernel, quant, constants, vendor.port)
+            port = self.context.driver.vendor.port
+            source = c_texts.assemble(kernel, quant, constants, port)
             what = f"{self.name}: kernel {kernel} {quant}".rstrip()
-            binary = compiler.binary(self.kept, source.text, self.context.found.target, what)
-            found = self._kernels[key] = Kernel(self, source, binary)
+            found = self._kernels[key] = Kernel(self, source, self._loaded(source.text, what))
         return found
+
+    def _loaded(self, text: str, what: str) -> c_void_p:
+        """The driver's module of ``text``. A kept binary that the driver refuses is made anew."""
+        context, module = self.context, c_void_p()
+        compiler, target = compiler_of(context.driver.vendor), context.found.target
+        assert compiler is not None
+
+        def load() -> int:
+            binary = compiler.binary(self.kept, text, target, what)
+            context.enter()
+            return context.driver.functions["load"](ctypes.byref(module), binary)
+
+        failed = load()
+        if failed in REFUSED:
+            compiler.forget(self.kept, text, target)
+            failed = load()
+        if failed:
+            raise context.error("load", failed, device=self.name)
+        return module
 
     def arguments(self, source: Source, ranges: Mapping[str, Range | bytes]) -> Arguments:
         """The arguments of a kernel, which stay as they are."""
