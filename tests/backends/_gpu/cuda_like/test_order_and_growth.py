@@ -20,7 +20,7 @@ from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
 from unladen.backends._gpu.cuda_like.memory import Growing
 from unladen.backends.base import BackendOptions, KVLayout, Use
-from unladen.errors import UnladenError
+from unladen.errors import OutOfMemory, UnladenError
 from unladen.graph.graph import KVSpec
 
 Rng = np.random.Generator
@@ -215,6 +215,23 @@ def test_a_cache_takes_what_it_holds(driver: Stub) -> None:
     assert not cards.read(buffer, 40 * PAGE).any()
     del buffer, data
     assert cards.free_bytes(device) == free and driver.used_bytes() == used
+
+
+@pytest.mark.parametrize("function", ["cuMemCreate", "cuMemMap", "cuMemSetAccess"])
+def test_a_cache_that_cannot_grow_now(driver: Stub, function: str) -> None:
+    """It grows the next time, and has taken nothing."""
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    buffer = cards.alloc(device, 40 * PAGE, "kv")
+    cards.write(buffer, np.full(PAGE, 3, np.uint8))
+    free, used = cards.free_bytes(device), driver.used_bytes()
+    for error in (1, 2):
+        driver.fail(function, error)
+        with pytest.raises(OutOfMemory if error == 2 else UnladenError):
+            cards.write(buffer, np.full(100, 7, np.uint8), 9 * PAGE)
+        assert (cards.free_bytes(device), driver.used_bytes()) == (free, used)
+    cards.write(buffer, np.full(100, 7, np.uint8), 9 * PAGE)
+    assert cards.read(buffer, 40 * PAGE).sum() == 3 * PAGE + 700
 
 
 def test_steps_make_the_cache_grow(driver: Stub, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:

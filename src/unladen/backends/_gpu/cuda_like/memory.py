@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import weakref
@@ -166,14 +167,15 @@ class Growing(Memory):
         context.call("create_pages", ctypes.byref(pages), more, ctypes.byref(what), 0,
                      device=gpu.name, requested=more)
         at, access = self._mapped, _Access(DEVICE_MEMORY, context.found.handle, READ_WRITE)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(context.driver.functions["release_pages"], pages)
             context.call("map", self.address + at, more, 0, pages, 0, device=gpu.name,
                          requested=more)
-        except BaseException:
-            context.driver.functions["release_pages"](pages)
-            raise
+            undo.callback(context.driver.functions["unmap"], self.address + at, more)
+            context.call("allow", self.address + at, more, ctypes.byref(access), 1,
+                         device=gpu.name, requested=more)
+            undo.pop_all()
         self._handles.append((pages.value, at, more))
-        context.call("allow", self.address + at, more, ctypes.byref(access), 1, device=gpu.name)
         self._mapped += more
         context.promised_bytes -= more
         self._fill(at, more)
