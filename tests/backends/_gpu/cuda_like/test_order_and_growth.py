@@ -284,6 +284,25 @@ def test_plain_memory_on_cards_without_pages(driver: Stub) -> None:
         cards.alloc(device, 40 * PAGE, "kv")
 
 
+@pytest.mark.parametrize("function", ["cuMemAddressReserve", "cuMemCreate"])
+def test_plain_memory_where_pages_turn_out_not_to_be_there(driver: Stub, function: str) -> None:
+    """Some systems tell the size of a page, and say later that it isn't supported."""
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    used = driver.used_bytes()
+    for error in (801, 1):
+        driver.fail(function, error)
+        if error == 1:
+            with pytest.raises(UnladenError, match=rf"{function} failed: \w+ \(1\)"):
+                cards.alloc(device, 40 * PAGE, "kv")
+            continue
+        buffer = cards.alloc(device, 40 * PAGE, "kv")
+        assert driver.used_bytes() == used + 40 * PAGE and not cards.read(buffer, 40 * PAGE).any()
+    assert driver.count("cuMemAddressFree") == 2 * (function == "cuMemCreate")
+    cards.alloc(device, 40 * PAGE, "kv")
+    assert driver.used_bytes() == used + 40 * PAGE
+
+
 def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
                            monkeypatch: pytest.MonkeyPatch) -> None:
     """The next process compiles nothing; a damaged file is compiled again."""

@@ -61,6 +61,8 @@ class Context:
         self.is_lost, self._lost_by = False, ""
         self.promised_bytes = 0
         """Bytes by which memory may still grow."""
+        self.has_pages = False
+        """Whether memory has been seen to grow."""
         self._recording = threading.Lock()
         self._waiting: deque[Callable[[], object]] = deque()
         self._reached: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import weakref
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from unladen.errors import OutOfMemory, UnladenError
 
 if TYPE_CHECKING:
     from unladen.backends._gpu.cuda_like.device import Gpu
+
+log = logging.getLogger("unladen")
 
 LEAST_GROWING = 8
 """Memory of fewer pages than this is allocated at once."""
@@ -147,8 +150,16 @@ class Growing(Memory):
         self._reserved = -(-self.nbytes // self.page_bytes) * self.page_bytes
         if self.nbytes > free:
             raise OutOfMemory(device=self.gpu.name, requested=self.nbytes, free=free, hint=HINT)
-        context.call("reserve", ctypes.byref(found), self._reserved, 0, 0, 0,
-                     device=self.gpu.name, requested=self.nbytes, free=free)
+        failed = context.driver.functions["reserve"](ctypes.byref(found), self._reserved, 0, 0, 0)
+        if failed == NOT_SUPPORTED:
+            raise _NoPages
+        if failed:
+            raise context.error("reserve", failed, device=self.gpu.name, requested=self.nbytes,
+                                free=free)
+        with contextlib.ExitStack() as undo:
+            undo.callback(context.driver.functions["unreserve"], found, self._reserved)
+            _try_page(context, self.page_bytes, self.gpu.name)
+            undo.pop_all()
         self.address = found.value
         context.promised_bytes += self._reserved
 
@@ -234,8 +245,36 @@ def page_bytes_of(context: Context) -> int:
     return 0 if failed else size.value
 
 
+class _NoPages(Exception):
+    """The system has no memory that grows, though its driver has the functions."""
+
+
+def _try_page(context: Context, page_bytes: int, device: str) -> None:
+    """Create a page and give it back; once for a context. Raises :class:`_NoPages`."""
+    if context.has_pages:
+        return
+    pages, what = c_uint64(0), _Pages(PINNED_PAGES, 0, DEVICE_MEMORY, context.found.handle)
+    failed = context.driver.functions["create_pages"](ctypes.byref(pages), page_bytes,
+                                                      ctypes.byref(what), 0)
+    if failed == NOT_SUPPORTED:
+        raise _NoPages
+    if failed:
+        raise context.error("create_pages", failed, device=device, requested=page_bytes)
+    context.call("release_pages", pages, device=device)
+    context.has_pages = True
+
+
+def growing(gpu: Gpu, nbytes: int) -> Memory:
+    """Memory that grows, or plain memory where the system has none that does."""
+    try:
+        return Growing(gpu, nbytes)
+    except _NoPages:
+        log.debug("%s: this system has no memory that grows", gpu.name)
+        return Memory(gpu, nbytes)
+
+
 def may_grow(context: Context, nbytes: int) -> bool:
-    """Whether memory of ``nbytes`` is allocated as it is used."""
+    """Whether memory of ``nbytes`` is allocated as it is used, where the system has such memory."""
     variable = context.driver.vendor.plain_variable
     if not variable or os.environ.get(variable, "0") not in ("", "0") or not context.driver.grows:
         return False
