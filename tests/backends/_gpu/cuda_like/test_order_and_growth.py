@@ -217,6 +217,39 @@ def test_a_cache_takes_what_it_holds(driver: Stub) -> None:
     assert cards.free_bytes(device) == free and driver.used_bytes() == used
 
 
+@pytest.mark.parametrize("target", ["cuda:1", "cuda:0", "reference:0"])
+def test_a_cache_that_moves_takes_what_it_holds(driver: Stub, target: str) -> None:
+    """On both sides. What the target held before is gone, as in any copy."""
+    driver.set("devices", 2)
+    cards = backend("cuda")
+    devices = [cards.open(f"cuda:{i}", OPTIONS) for i in range(2)]
+    source = cards.alloc(devices[0], 400 * PAGE, "kv")
+    data = np.arange(3 * PAGE, dtype=np.uint32).view(np.uint8)[:3 * PAGE]
+    cards.write(source, data)
+    cards.gpu("cuda:0").wait()
+    used = [driver.used_bytes(i) for i in range(2)]
+    if target == "reference:0":
+        whole = cards.read(source, source.nbytes)
+        assert driver.used_bytes(0) == used[0]
+    else:
+        to = cards.alloc(devices[int(target[-1])], 401 * PAGE, "kv")
+        for older in (0, 5, 20):
+            cards.write(to, np.full(older * PAGE, 9, np.uint8))
+            assert cards.copy(to, 0, source, 0, source.nbytes)
+            grown = sum(driver.used_bytes(i) for i in range(2)) - sum(used)
+            assert 3 * PAGE <= grown <= max(5, 3 * older // 2) * PAGE
+        whole = cards.read(to, source.nbytes)
+    np.testing.assert_array_equal(whole[:3 * PAGE], data)
+    assert not whole[3 * PAGE:].any()
+    part = cards.alloc(devices[0], 2 * PAGE, "arena")
+    cards.write(part, np.full(2 * PAGE, 9, np.uint8))
+    for offset, n in ((300 * PAGE, 0), (2 * PAGE, PAGE)):  # none of it has memory, and a half
+        assert cards.copy(part, 0, source, offset, 2 * PAGE)
+        assert (cards.read(part, 2 * PAGE) != 0).any() == bool(n)
+    np.testing.assert_array_equal(cards.read(part, PAGE), data[2 * PAGE:])
+    assert not cards.read(part, PAGE, PAGE).any()
+
+
 @pytest.mark.parametrize("function", ["cuMemCreate", "cuMemMap", "cuMemSetAccess"])
 def test_a_cache_that_cannot_grow_now(driver: Stub, function: str) -> None:
     """It grows the next time, and has taken nothing."""

@@ -147,11 +147,12 @@ class Gpu:
         """Begin to read into pinned memory; :attr:`Pinned.event` is set after it."""
         with self.lock:
             self.context.enter()
-            memory.reach(offset + nbytes)
+            there = min(nbytes, max(0, memory.used_bytes - offset))
             memory.begin(self.downloads)
-            if nbytes:
-                self.context.call("download", into.address + at, memory.address + offset, nbytes,
+            if there:
+                self.context.call("download", into.address + at, memory.address + offset, there,
                                   self.downloads.handle, device=self.name)
+            into.data[at + there:at + nbytes] = 0
             into.event = memory.end(self.downloads)
 
     def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
@@ -165,12 +166,17 @@ class Gpu:
 
     def copy_from(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int
                   ) -> None:
-        """Copy to this device's ``dst`` from ``src``, which may be on another card."""
+        """Copy to this device's ``dst`` from ``src``, which may be on another card. What has no
+        memory in ``src`` gets none in ``dst``."""
         first, second = sorted((self, src.gpu), key=lambda gpu: gpu.name)
         with first.lock, second.lock:
             src.gpu.context.enter()
-            src.reach(src_offset + nbytes)
             self.context.enter()
+            there = min(nbytes, max(0, src.used_bytes - src_offset))
+            dst.clear(dst_offset + there, nbytes - there)
+            if not there:
+                return
+            nbytes = there
             dst.reach(dst_offset + nbytes)
             stream = self.compute if src.gpu is self else self.uploads
             src.begin(stream)

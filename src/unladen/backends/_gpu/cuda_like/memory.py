@@ -91,6 +91,18 @@ class Memory:
         """Make the first ``nbytes`` bytes usable."""
         assert nbytes <= self.nbytes, (nbytes, self.nbytes)
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes that may hold something. Those behind them are zeros, for which there is no memory
+        yet."""
+        return self.nbytes
+
+    def clear(self, offset: int, nbytes: int) -> None:
+        """Fill a range with zeros, where there is memory."""
+        end = min(offset + nbytes, self.used_bytes)
+        if end > offset:
+            self._fill(offset, end - offset)
+
     def discard(self) -> None:
         """Give back memory that grows; no work uses it."""
         return
@@ -162,6 +174,10 @@ class Growing(Memory):
             undo.pop_all()
         self.address = found.value
         context.promised_bytes += self._reserved
+
+    @property
+    def used_bytes(self) -> int:
+        return min(self._mapped, self.nbytes)
 
     def reach(self, nbytes: int) -> None:
         super().reach(nbytes)
