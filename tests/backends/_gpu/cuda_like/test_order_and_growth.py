@@ -15,10 +15,11 @@ from cases.base import Maker
 from delayed import DelayedBackend
 from delayed import delayed as delayed
 from stub_driver.stub import Stub, backend, installed, stub
-from unladen.backends._gpu.cuda_like import memory, staging
+from unladen.backends._gpu.cuda_like import memory, program, staging
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
 from unladen.backends._gpu.cuda_like.memory import Growing
+from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends.base import BackendOptions, KVLayout, Use
 from unladen.errors import OutOfMemory, UnladenError
 from unladen.graph.graph import KVSpec
@@ -389,6 +390,34 @@ def test_steps_that_nobody_waits_for(driver: Stub, rng: Rng, n_tokens: int) -> N
         waits.append((cards.fetch(bench.arena, 32 * n_tokens, bench.offsets[y]), tokens))
     for wait, tokens in waits:
         np.testing.assert_array_equal(wait().view(np.float32).reshape(-1, 8), table[tokens])
+
+
+@pytest.mark.parametrize("ends", ["launch", "interrupt"])
+def test_work_after_a_step_that_ends_early(driver: Stub, rng: Rng, ends: str,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after what the step had started, whose words stay as they are until then."""
+    cards = backend("cuda")
+    m = Maker(rng, 3)
+    case = m.case("concat", m.input("T", 16), m.input("T", 16))
+    bench = running.Bench(cards, case)
+    gpu, (y,) = cards.gpu("cuda:0"), case.node.outputs
+    gpu.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "LAUNCHES_AT_ONCE", 1)
+        if ends == "launch":
+            driver.fail("cuLaunchKernel", 1, after=1)
+        else:
+            def interrupted(_: Event) -> None:
+                raise KeyboardInterrupt
+            patch.setattr(Event, "wait", interrupted)
+        with pytest.raises(UnladenError if ends == "launch" else KeyboardInterrupt):
+            cards.run(bench.program)
+    assert not driver.count("kernels run")
+    cards.write(bench.arena, np.full(3 * 32 * 4, 7, np.uint8), bench.offsets[y])
+    gpu.wait()
+    assert driver.count("kernels run") == 1 + (ends == "interrupt")
+    assert (cards.read(bench.arena, 3 * 32 * 4, bench.offsets[y]) == 7).all()
+    running.check(case, bench.run(), precise=True, what="the next step")
 
 
 def test_a_fetch_ends_the_one_before_it(driver: Stub) -> None:
