@@ -9,7 +9,7 @@ from typing import Any
 
 from unladen.backends._gpu import c_texts, drivers
 from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Collectives, Vendor
-from unladen.backends._gpu.loading import load_library
+from unladen.backends._gpu.loading import below, load_library
 
 PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
 """Functions with a device's properties, the newer one first."""
@@ -42,6 +42,11 @@ def chip_named(name: str) -> Chip | str:
     return Chip(name, 0, frozenset(there))
 
 
+def in_sdk() -> list[str]:
+    """Paths of hiprtc in the HIP SDK for Windows."""
+    return below("HIP_PATH", ("bin",), "hiprtc[0-9]*.dll")
+
+
 def options(target: str) -> tuple[str, ...]:
     """The compiler's options."""
     return f"--gpu-architecture={target}", "-O3", "-std=c++17"
@@ -53,7 +58,7 @@ HIP = Vendor(
     compilers=("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
                *drivers.HIP),
-    find_compiler=list, error_name="hipGetErrorName", returns_name=True,
+    find_compiler=in_sdk, error_name="hipGetErrorName", returns_name=True,
     port=c_texts.FOLDER / "ports/hip.h", chip_of=chip_of, abilities=("subgroups", "int_dot"),
     options=options,
     no_driver="install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import logging
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from stub_driver.stub import Stub, backend, stub, vendor
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends.base import BackendOptions, Buffer
+from unladen.backends.cuda.driver import CUDA
 from unladen.errors import (
     BackendNotInitialised,
     DeviceLost,
@@ -271,6 +273,57 @@ def test_no_compiler() -> None:
     assert not cards.devices()
     assert cards.why_none() == ("Stub 0 can't be used: it needs NVRTC, NVIDIA's run-time "
                                 "compiler: pip install 'unladen[cuda]'")
+
+
+def test_libraries_that_are_too_old(driver: Stub) -> None:
+    """They are here, but lack a function. Another library has none of them."""
+    symbols = {**CUDA.symbols, "instantiate": "cuGraphInstantiateOfNextYear"}
+    assert backend("cuda", symbols=symbols).why_none() == (
+        "NVIDIA's driver is here, but too old: it lacks cuGraphInstantiateOfNextYear: update it")
+    symbols = {**CUDA.compiler_symbols, "code": "nvrtcGetCodeOfNextYear"}
+    why = backend("cuda", compiler_symbols=symbols).why_none()
+    assert "its compiler is here, but too old: it lacks nvrtcGetCodeOfNextYear" in why
+    libc = ctypes.util.find_library("c") or "none"
+    assert "was not found" in backend("cuda", libraries=(libc,)).why_none()
+    assert "pip install 'unladen[cuda]'" in backend("cuda", compilers=(libc,)).why_none()
+
+
+@pytest.mark.parametrize(("version", "nvrtc", "fits"), [
+    (13000, 129, True), (12000, 129, True), (11080, 129, False), (12090, 130, False),
+    (13000, 130, True), (12040, 118, True)])
+def test_a_compiler_that_is_newer_than_the_driver(driver: Stub, version: int, nvrtc: int, fits: bool
+                                                  ) -> None:
+    """CUDA's drivers take code of compilers with their major version, or an older one."""
+    driver.set("version", version)
+    driver.set("nvrtc", nvrtc)
+    cards = backend("cuda")
+    assert bool(cards.devices()) == fits
+    if not fits:
+        mine, theirs = f"{version // 1000}.{version % 1000 // 10}", f"{nvrtc // 10}.{nvrtc % 10}"
+        assert cards.why_none() == (
+            f"Stub 0 can't be used: its driver is of CUDA {mine}, and takes no code of NVRTC "
+            f"{theirs}: update the driver, or pip install nvidia-cuda-nvrtc-cu{mine[:2]} instead "
+            "of this one")
+    assert backend("hip").devices()  # a compiler of HIP comes with its driver
+
+
+@pytest.mark.parametrize(("chip", "nvrtc", "known", "target", "lacking"), [
+    (90, 129, 7, "sm_90a", set()), (90, 118, 5, "sm_90", {"wgmma"}),
+    (90, 118, 4, "compute_89", {"wgmma", "pdl"}),
+    (80, 110, 1, "compute_75", {"mma", "wgmma", "pdl"}), (89, 118, 4, "sm_89", {"wgmma", "pdl"}),
+    (120, 124, 5, "compute_90", {"wgmma"})])
+def test_abilities_are_those_of_what_is_compiled(
+        driver: Stub, chip: int, nvrtc: int, known: int, target: str, lacking: set[str],
+        rng: np.random.Generator) -> None:
+    """An old compiler takes no instructions of newer chips, and no name of theirs."""
+    for name, value in (("chip", chip), ("nvrtc", nvrtc), ("chips known", known)):
+        driver.set(name, value)
+    cards = backend("cuda")
+    (device,) = cards.devices()
+    assert {*CUDA.abilities} - dict(device.features).keys() == lacking
+    bench_of(cards, rng)
+    assert cards.gpu("cuda:0").context.found.target == target
+    assert not lacking & cards.gpu("cuda:0").features
 
 
 def test_versions_are_shown() -> None:

@@ -16,7 +16,7 @@ from unladen.backends._gpu.cuda_like.vendor import (
     UNAVAILABLE,
     Vendor,
 )
-from unladen.backends._gpu.loading import load_library
+from unladen.backends._gpu.loading import lacks, load_library
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
 
@@ -68,6 +68,11 @@ class Driver:
         return f"{number // major}.{number % major // (major // 100)}" if number else ""
 
     @property
+    def major(self) -> int:
+        """The major version of the platform, likewise; 0 if the driver doesn't tell it."""
+        return self.version_number // self.vendor.major
+
+    @property
     def version_number(self) -> int:
         """The same as the driver counts, to the last patch; 0 if it doesn't tell."""
         number = ctypes.c_int(0)
@@ -113,6 +118,18 @@ class Driver:
 @functools.cache
 def driver_of(vendor: Vendor) -> Driver | None:
     """The vendor's driver; None where there is none."""
-    names = [vendor.symbols[name] for name in FUNCTIONS]
-    library = load_library(vendor.libraries, *names, vendor.error_name)
+    library = load_library(vendor.libraries, *_wanted(vendor))
     return None if library is None else Driver(vendor, library)
+
+
+def why_no_driver(vendor: Vendor) -> str:
+    """Why there is none, and what to do about it."""
+    lacking = lacks(vendor.libraries, *_wanted(vendor))
+    if lacking:
+        return f"{vendor.driver} is here, but too old: it lacks {lacking}: update it"
+    return f"{vendor.driver} was not found ({vendor.libraries[0]}): {vendor.no_driver}"
+
+
+def _wanted(vendor: Vendor) -> list[str]:
+    """The functions that the driver needs."""
+    return [*(vendor.symbols[name] for name in FUNCTIONS), vendor.error_name]

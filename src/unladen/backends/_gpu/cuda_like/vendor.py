@@ -120,6 +120,10 @@ class Vendor:
     * ``major``: what the driver adds to its number for each major version of the platform.
     * ``libraries``, ``compilers``: the files of the driver and of the compiler. ``find_compiler``:
       those of the compiler in packages, which come first.
+    * ``name_for``: the name of a chip for the compiler of a major version. ``compiled_for``: the
+      chip with what code for a target can use of it.
+    * ``newer_compiler``: what to do where the compiler's major version is newer than the driver's,
+      ``{major}``, which then takes none of its code ("": it may be newer).
     * ``symbols``, ``compiler_symbols``: names of the functions of this module's tables.
     * ``types``: arguments that differ from these tables.
     * ``may_abort``: the compiler may end the process. ``compiler_is_of_driver``: it comes with the
@@ -164,6 +168,9 @@ class Vendor:
     types: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     may_abort: bool = False
     compiler_is_of_driver: bool = False
+    name_for: Callable[[Chip, int], str] = field(default=lambda chip, major: chip.name)
+    compiled_for: Callable[[Chip, str], Chip] = field(default=lambda chip, target: chip)
+    newer_compiler: str = ""
     contexts_are_numbers: bool = False
     returns_name: bool = False
     collectives: Collectives | None = None
