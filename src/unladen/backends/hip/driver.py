@@ -60,7 +60,8 @@ HIP = Vendor(
                *drivers.HIP),
     find_compiler=in_sdk, error_name="hipGetErrorName", returns_name=True,
     port=c_texts.FOLDER / "ports/hip.h", chip_of=chip_of, abilities=("subgroups", "int_dot"),
-    options=options,
+    options=options, name_for=lambda chip, major: chip.name,
+    compiled_for=lambda chip, target: chip,
     no_driver="install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK",
     no_cards=("see what rocminfo says, and whether this user may open /dev/kfd (group render); "
               "HIP_VISIBLE_DEVICES may hide cards"),

@@ -397,7 +397,7 @@ def test_work_after_a_step_that_ends_early(driver: Stub, rng: Rng, ends: str,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes after what the step had started, whose words stay as they are until then."""
     cards = backend("cuda")
-    m = Maker(rng, 3)
+    m = Maker(rng, 3, n_seqs=1)
     case = m.case("concat", m.input("T", 16), m.input("T", 16))
     bench = running.Bench(cards, case)
     gpu, (y,) = cards.gpu("cuda:0"), case.node.outputs

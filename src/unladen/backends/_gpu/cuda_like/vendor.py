@@ -158,6 +158,8 @@ class Vendor:
     chip_of: Callable[[Any, int, tuple[int, int]], Chip | str]
     abilities: tuple[str, ...]
     options: Callable[[str], tuple[str, ...]]
+    name_for: Callable[[Chip, int], str]
+    compiled_for: Callable[[Chip, str], Chip]
     no_driver: str
     no_cards: str
     no_compiler: str
@@ -168,8 +170,6 @@ class Vendor:
     types: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     may_abort: bool = False
     compiler_is_of_driver: bool = False
-    name_for: Callable[[Chip, int], str] = field(default=lambda chip, major: chip.name)
-    compiled_for: Callable[[Chip, str], Chip] = field(default=lambda chip, target: chip)
     newer_compiler: str = ""
     contexts_are_numbers: bool = False
     returns_name: bool = False
