@@ -61,10 +61,11 @@ def device_of(backend: Backend, options: BackendOptions | None = None) -> Device
 class Bench:
     """A case compiled on a backend; outputs and scratch hold NaN before every run."""
 
-    def __init__(self, backend: Backend, case: Case, options: BackendOptions | None = None) -> None:
+    def __init__(self, backend: Backend, case: Case, options: BackendOptions | None = None,
+                 device: str = "") -> None:
         self.backend, self.case = backend, case
         options = options or BackendOptions()
-        self.device = device_of(backend, options)
+        self.device = backend.open(device, options) if device else device_of(backend, options)
         self.offsets: dict[Value, int] = {}
         n_bytes = 0
         for value in (*case.inputs, *case.node.outputs):

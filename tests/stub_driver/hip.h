@@ -24,6 +24,10 @@ int hipDevicePrimaryCtxRetain(void **context, int device) {
 int hipDevicePrimaryCtxRelease(int device) { return cuDevicePrimaryCtxRelease_v2(device); }
 int hipDevicePrimaryCtxReset(int device) { return cuDevicePrimaryCtxReset_v2(device); }
 int hipSetDevice(int device) { return cuCtxSetCurrent(context_of(device)); }
+int hipGetDevice(int *device) {
+  *device = current < 0 ? 0 : current;
+  return OK;
+}
 int hipDeviceCanAccessPeer(int *can, int a, int b) { return cuDeviceCanAccessPeer(can, a, b); }
 int hipDeviceEnablePeerAccess(int device, u32 flags) {
   return cuCtxEnablePeerAccess(context_of(device), flags);

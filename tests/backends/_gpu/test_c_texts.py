@@ -125,7 +125,7 @@ def test_ports_define_the_same_names() -> None:
     words = {}
     for port in PORTS:
         if port not in ("all", "vectors", "nvidia"):
-            text = c_texts._port(c_texts.FOLDER / f"ports/{port}.h")
+            text = c_texts.port_text(c_texts.FOLDER / f"ports/{port}.h")
             words[port] = {name for name in re.findall(
                 r"^ *#define (\w+)|^typedef .*?(\w+);$|^struct (?:alignas\(\d+\) )?(\w+)|"
                 r"^FN [\w ]+?[ &*](\w+)\(", text, re.M) for name in name if name}

@@ -98,7 +98,7 @@ def assemble(kernel: str, quant: str, constants: Constants, port: Path) -> Sourc
         "#bind": found.bind, "#shared": found.share, "#grid": found.use_grid, "#words": _words})
     types, rest = _apart(list(work.expand(_shelf().file(kernel))),
                          {b.type for b in found.bindings} | {s.type for s in found.shared})
-    head = [_port(port), _port(FOLDER / "ports/all.h")]
+    head = [port_text(port), port_text(FOLDER / "ports/all.h")]
     numbers = [f"#define {name} {int(value)}{'' if isinstance(value, bool) else 'u'}"
                for name, value in constants.items()]
     begin = ["begin_early();", "wait_for_previous();"] if constants.get("PDL") else []
@@ -131,14 +131,14 @@ def _apart(lines: Sequence[Line], wanted: set[str]) -> tuple[list[Line], list[Li
             [line for i, line in enumerate(lines) if i not in moved])
 
 
-def _port(path: Path) -> str:
-    """The text of a port. What it includes in quotation marks is inserted, since compilers in a
-    library get one text."""
+def port_text(path: Path) -> str:
+    """The text of a port, or of another file there. What it includes in quotation marks is
+    inserted, since compilers in a library get one text."""
     text = path.read_text(encoding="utf-8")
 
     def included(found: re.Match[str]) -> str:
         beside = path.parent / found[1]
-        return _port(beside if beside.exists() else FOLDER / "ports" / found[1])
+        return port_text(beside if beside.exists() else FOLDER / "ports" / found[1])
     return INCLUDE.sub(included, text)
 
 

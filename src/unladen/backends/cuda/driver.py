@@ -11,6 +11,7 @@ from typing import Any
 
 from unladen.backends._gpu import c_texts, drivers
 from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Collectives, Vendor
+from unladen.backends._gpu.loading import below
 
 PACKAGES = ("nvidia.cuda_nvrtc", "nvidia.cu13")
 """Packages of PyPI with NVRTC: that of version 12, which unladen asks for, and that of 13."""
@@ -27,8 +28,9 @@ ABILITIES = {"subgroups": 50, "int_dot": 61, "mma": 80, "pdl": 90}
 
 
 def packaged() -> list[str]:
-    """Paths of NVRTC in packages of this Python."""
-    return _in_packages(PACKAGES, PATTERNS)
+    """Paths of NVRTC in packages of this Python, and then on Windows those in a toolkit."""
+    return [*_in_packages(PACKAGES, PATTERNS),
+            *below("CUDA_PATH", ("bin", "bin/x64"), "nvrtc64_*_0.dll")]
 
 
 def packaged_nccl() -> list[str]:
@@ -68,6 +70,20 @@ def chip_named(chip: int) -> Chip:
     return Chip(f"sm_{chip}", chip, frozenset(there))
 
 
+def name_for(chip: Chip, major: int) -> str:
+    """The name of ``chip`` for NVRTC of this major version: before 12 it has none for chips of 9.0
+    with all that they have."""
+    return chip.name if major >= 12 else chip.name.rstrip("a")
+
+
+def compiled_for(chip: Chip, target: str) -> Chip:
+    """The chip as code for ``target`` can use it: code for an older chip has its instructions
+    alone."""
+    number, mine = int("".join(filter(str.isdigit, target))), {*chip.abilities}
+    mine -= {name for name, first in ABILITIES.items() if number < first}
+    return replace(chip, abilities=frozenset(mine if target == chip.name else mine - {"wgmma"}))
+
+
 def options(target: str) -> tuple[str, ...]:
     """The compiler's options."""
     return f"--gpu-architecture={target}", "--std=c++17"
@@ -78,7 +94,10 @@ CUDA = Vendor(
     compiler="NVRTC", libraries=drivers.CUDA,
     compilers=("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so", "nvrtc64_120_0.dll",
                "nvrtc64_130_0.dll"),
-    find_compiler=packaged, error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
+    find_compiler=packaged, name_for=name_for, compiled_for=compiled_for,
+    newer_compiler=("update the driver, or pip install nvidia-cuda-nvrtc-cu{major} instead of this "
+                    "one"),
+    error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
     chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
     no_driver="install it from your system or https://www.nvidia.com/drivers",
     no_cards="see what nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards",
@@ -97,6 +116,7 @@ CUDA = Vendor(
         "capability": "cuDeviceComputeCapability",
         "retain": "cuDevicePrimaryCtxRetain", "release": "cuDevicePrimaryCtxRelease_v2",
         "reset": "cuDevicePrimaryCtxReset_v2", "set_current": "cuCtxSetCurrent",
+        "current": "cuCtxGetCurrent",
         "can_access": "cuDeviceCanAccessPeer", "enable_access": "cuCtxEnablePeerAccess",
         "memory_info": "cuMemGetInfo_v2", "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2",
         "alloc_host": "cuMemHostAlloc", "free_host": "cuMemFreeHost",

@@ -9,7 +9,7 @@ from typing import Any
 
 from unladen.backends._gpu import c_texts, drivers
 from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Collectives, Vendor
-from unladen.backends._gpu.loading import load_library
+from unladen.backends._gpu.loading import below, load_library
 
 PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
 """Functions with a device's properties, the newer one first."""
@@ -17,8 +17,9 @@ PROPERTIES_BYTES = 1 << 14
 """More bytes than the properties have in any version."""
 CHIP = re.compile(rb"gfx[0-9a-f]{3,5}[0-9a-z:+-]*")
 """The name of a chip among a device's properties, whose places change from version to version."""
-NO_INT_DOT = frozenset({"gfx900", "gfx902", "gfx909", "gfx90c", "gfx1010", "gfx1013"})
-"""Chips since Vega without an instruction that multiplies four pairs of int8."""
+INT_DOT = re.compile(r"gfx(906|908|90a|94[012]|950|101[12]|103[0-6]|1[12][0-9a-f]{2})")
+"""Chips with an instruction that multiplies four pairs of int8: dot1-insts or, since gfx11,
+dot8-insts of LLVM."""
 
 
 def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str:
@@ -37,8 +38,13 @@ def chip_named(name: str) -> Chip | str:
     stem = name.partition(":")[0]
     if not re.match(r"gfx(9|1[0-9])", stem):
         return f"its chip {stem} is older than Vega (gfx900)"
-    there = {"subgroups"} | (set() if stem in NO_INT_DOT else {"int_dot"})
+    there = {"subgroups"} | ({"int_dot"} if INT_DOT.fullmatch(stem) else set())
     return Chip(name, 0, frozenset(there))
+
+
+def in_sdk() -> list[str]:
+    """Paths of hiprtc in the HIP SDK for Windows."""
+    return below("HIP_PATH", ("bin",), "hiprtc[0-9]*.dll")
 
 
 def options(target: str) -> tuple[str, ...]:
@@ -52,18 +58,20 @@ HIP = Vendor(
     compilers=("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
                *drivers.HIP),
-    find_compiler=list, error_name="hipGetErrorName", returns_name=True,
+    find_compiler=in_sdk, error_name="hipGetErrorName", returns_name=True,
     port=c_texts.FOLDER / "ports/hip.h", chip_of=chip_of, abilities=("subgroups", "int_dot"),
-    options=options,
+    options=options, name_for=lambda chip, major: chip.name,
+    compiled_for=lambda chip, target: chip,
     no_driver="install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK",
     no_cards=("see what rocminfo says, and whether this user may open /dev/kfd (group render); "
               "HIP_VISIBLE_DEVICES may hide cards"),
     no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
     no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
-    may_abort=True, contexts_are_numbers=True,
+    may_abort=True, compiler_is_of_driver=True, contexts_are_numbers=True,
     collectives=Collectives("RCCL", ("librccl.so.1", "librccl.so"), list,
                             "install the package rccl of ROCm"),
-    types={"set_current": (c_int,), "enable_access": (c_int, ctypes.c_uint),
+    types={"set_current": (c_int,), "current": (POINTER(c_int),),
+           "enable_access": (c_int, ctypes.c_uint),
            "copy_peer": (c_uint64, c_int, c_uint64, c_int, c_size_t, c_void_p),
            "capability": (POINTER(c_int), POINTER(c_int), c_int)},
     symbols={
@@ -73,6 +81,7 @@ HIP = Vendor(
         "capability": "hipDeviceComputeCapability",
         "retain": "hipDevicePrimaryCtxRetain", "release": "hipDevicePrimaryCtxRelease",
         "reset": "hipDevicePrimaryCtxReset", "set_current": "hipSetDevice",
+        "current": "hipGetDevice",
         "can_access": "hipDeviceCanAccessPeer", "enable_access": "hipDeviceEnablePeerAccess",
         "memory_info": "hipMemGetInfo", "alloc": "hipMalloc", "free": "hipFree",
         "alloc_host": "hipHostMalloc", "free_host": "hipHostFree",

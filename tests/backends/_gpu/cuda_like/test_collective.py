@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import POINTER, c_int, c_uint64, c_void_p
 from itertools import islice
@@ -18,6 +19,7 @@ import pytest
 from stub_driver.stub import Stub, backend, installed, stub
 from tiny_plan import fill
 from unladen import Model
+from unladen.backends._gpu import opened
 from unladen.backends._gpu.cuda_like import collective
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.vendor import COLLECTIVES
@@ -194,6 +196,71 @@ def test_a_card_that_is_lost_meanwhile(driver: Stub, rng: np.random.Generator) -
     again.add()
     np.testing.assert_array_equal(again.total(1), again.total(2))
     assert np.abs(again.total(1)).max() > 0
+
+
+def test_the_lost_card_is_the_one_that_is_waited_for(driver: Stub, rng: np.random.Generator
+                                                     ) -> None:
+    """Nobody asks the other cards, which would wait for it in their kernels."""
+    cards = Cards(backend("cuda", adds=True), 3)
+    parts = parts_of(rng, 3)
+    cards.write(parts)
+    cards.add()
+    fetch = cards.cards.fetch(cards.buffers[1], 4 * N, 4 * N)
+    driver.lose(0)
+    with pytest.raises(DeviceLost, match=r"LAUNCH_FAILED \(719\)"):
+        cards.total(0)
+    assert driver.count("ncclCommAbort") == 3
+    with pytest.raises(DeviceLost, match=r"cuda:0, cuda:1, cuda:2: .* \(719\)"):
+        fetch()  # what the other cards have is no sum
+    kept = cards.cards.read(cards.buffers[1], 4 * N).view(np.float32)
+    np.testing.assert_array_equal(kept, parts[1])
+    with pytest.raises(DeviceLost):
+        cards.add()
+    assert driver.count("ncclCommInitAll") == 1
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("way", ["freed", "group", "exit"])
+def test_a_lost_card_that_nobody_noticed(driver: Stub, lost: int, way: str) -> None:
+    """What is freed, or waited for when the process ends, waits no longer than it must. What is on
+    the other card is freed there."""
+    cards = Cards(backend("cuda", adds=True), 2)
+    cards.add()
+    driver.lose(lost)
+    if way == "exit":
+        opened.settle()
+    if way == "group":
+        cards.group = None  # type: ignore[assignment]
+    used = driver.used_bytes(1 - lost)
+    cards.buffers.clear()
+    gc.collect()
+    assert driver.used_bytes(1 - lost) < used
+    assert driver.count("ncclCommAbort") == 2
+    assert not cards.cards.gpu(f"cuda:{1 - lost}").is_lost
+    del cards
+    gc.collect()
+    assert driver.count("ncclCommAbort") == 2 and not driver.count("ncclCommDestroy")
+
+
+def test_a_card_that_is_lost_while_a_sum_is_started(driver: Stub, monkeypatch: pytest.MonkeyPatch
+                                                    ) -> None:
+    """Another thread notices it. The thread that starts the sum aborts it."""
+    cards = Cards(backend("cuda", adds=True), 2)
+    group, context = cards.group, cards.cards.gpu("cuda:1").context
+    assert isinstance(group, collective.CardGroup)
+    end = group.library.functions["end"]
+
+    def end_late() -> int:
+        thread = threading.Thread(target=context.lose, args=("it fell off the bus",))
+        thread.start()
+        thread.join()
+        assert not driver.count("ncclCommAbort")
+        return end()
+
+    monkeypatch.setitem(group.library.functions, "end", end_late)
+    with pytest.raises(DeviceLost, match="it fell off the bus"):
+        cards.add()
+    assert driver.count("ncclCommAbort") == 2
 
 
 @pytest.mark.parametrize(("function", "error"), [("ncclAllReduce", 5), ("ncclGroupEnd", 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import logging
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from stub_driver.stub import Stub, backend, stub, vendor
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends.base import BackendOptions, Buffer
+from unladen.backends.cuda.driver import CUDA
 from unladen.errors import (
     BackendNotInitialised,
     DeviceLost,
@@ -49,9 +51,10 @@ def buffer_of(cards: CudaLikeBackend, nbytes: int = 4096) -> Buffer:
     return cards.alloc(cards.open(cards.name, OPTIONS), nbytes, "arena")
 
 
-def bench_of(cards: CudaLikeBackend, rng: np.random.Generator) -> running.Bench:
+def bench_of(cards: CudaLikeBackend, rng: np.random.Generator, number: int = 0) -> running.Bench:
     m = Maker(rng, 1, n_seqs=1)
-    return running.Bench(cards, m.case("add", m.input("T", 16), m.input("T", 16)))
+    case = m.case("add", m.input("T", 16), m.input("T", 16))
+    return running.Bench(cards, case, device=f"{cards.name}:{number}")
 
 
 def test_memory_that_is_not_there(cards: CudaLikeBackend, driver: Stub) -> None:
@@ -129,6 +132,82 @@ def test_devices_on_one_card_are_lost_together(cards: CudaLikeBackend, driver: S
     assert cards.gpu(f"{cards.name}:1").is_lost
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_was_on_a_lost_device_stays_lost(cards: CudaLikeBackend, number: int, driver: Stub,
+                                              rng: np.random.Generator) -> None:
+    """Another model's handles are those of the context that was destroyed, also on another logical
+    device of the card. Once the device is open again, they aren't used."""
+    first, second = (bench_of(cards, rng, i) for i in (0, number))
+    buffer, mark = second.arena, cards.mark(second.device)
+    second.run()
+    driver.fail("cuGraphLaunch", LAUNCH_FAILED)
+    with pytest.raises(DeviceLost, match=r"\(719\)"):
+        first.run()
+    again = buffer_of(cards)
+    data = np.zeros(64, np.uint8)
+    for use in (lambda: cards.run(second.program), lambda: cards.write(buffer, data),
+                lambda: cards.read(buffer, 64), lambda: cards.copy(again, 0, buffer, 0, 64),
+                lambda: cards.copy(buffer, 0, again, 0, 64),
+                lambda: cards.write_ahead(buffer, data, after=mark)):
+        with pytest.raises(DeviceLost, match=rf"{cards.name}.* was lost: .*\(719\)"):
+            use()
+    cards.write(again, data)
+    assert not cards.read(again, 64).any()
+
+
+def test_a_card_that_stays_lost(cards: CudaLikeBackend, driver: Stub) -> None:
+    """Only a new process can use it, as CUDA says of most of these errors."""
+    buffer = buffer_of(cards)
+    driver.set("broken", 1)
+    driver.lose(0)
+    with pytest.raises(DeviceLost) as error:
+        cards.write(buffer, np.zeros(16, np.uint8))
+    assert "load the model again" in error.value.hint
+    for _ in range(2):
+        with pytest.raises(DeviceLost, match="719") as error:
+            cards.open(cards.name, OPTIONS)
+        assert error.value.hint.startswith("restart the process")
+    driver.set("broken", 0)
+    driver.fail("cuDevicePrimaryCtxReset_v2", 1)
+    with pytest.raises(DeviceLost, match=r"PrimaryCtxReset\w* failed: \w+ \(1\)") as error:
+        cards.open(cards.name, OPTIONS)
+    assert error.value.hint.startswith("restart the process")
+    cards.write(buffer_of(cards), np.zeros(16, np.uint8))
+
+
+def test_a_lost_device_that_is_closed(cards: CudaLikeBackend, driver: Stub) -> None:
+    """The card is reset before it is opened again."""
+    buffer = buffer_of(cards)
+    driver.lose(0)
+    with pytest.raises(DeviceLost):
+        cards.write(buffer, np.zeros(16, np.uint8))
+    cards.close(buffer.device)
+    cards.write(buffer_of(cards), np.zeros(16, np.uint8))
+    assert driver.count("cuDevicePrimaryCtxReset_v2") == 1
+
+
+def test_a_card_that_another_process_has(cards: CudaLikeBackend, driver: Stub) -> None:
+    """Its compute mode lets one process use it. Nothing is lost."""
+    driver.fail("cuDevicePrimaryCtxRetain", 46)
+    with pytest.raises(BackendNotInitialised, match=r"PrimaryCtxRetain failed: \w+ \(46\)"
+                       ) as error:
+        cards.open(cards.name, OPTIONS)
+    assert "another process has the card" in error.value.hint
+    buffer_of(cards)
+    assert not driver.count("cuDevicePrimaryCtxReset_v2")
+
+
+def test_freeing_leaves_a_thread_another_library_s_card(cards: CudaLikeBackend, driver: Stub
+                                                        ) -> None:
+    """A library beside this package has made its context the thread's."""
+    driver.set("devices", 2)
+    cards.open(f"{cards.name}:1", OPTIONS)
+    buffer = buffer_of(cards)
+    driver.library.cuCtxSetCurrent(ctypes.c_void_p(2))
+    del buffer
+    assert driver.count("cuMemFree_v2") == 1 and driver.current() == 1
+
+
 def test_another_error_names_the_function(cards: CudaLikeBackend, driver: Stub) -> None:
     buffer = buffer_of(cards)
     driver.fail("cuMemcpyHtoDAsync_v2", 1)
@@ -194,6 +273,57 @@ def test_no_compiler() -> None:
     assert not cards.devices()
     assert cards.why_none() == ("Stub 0 can't be used: it needs NVRTC, NVIDIA's run-time "
                                 "compiler: pip install 'unladen[cuda]'")
+
+
+def test_libraries_that_are_too_old(driver: Stub) -> None:
+    """They are here, but lack a function. Another library has none of them."""
+    symbols = {**CUDA.symbols, "instantiate": "cuGraphInstantiateOfNextYear"}
+    assert backend("cuda", symbols=symbols).why_none() == (
+        "NVIDIA's driver is here, but too old: it lacks cuGraphInstantiateOfNextYear: update it")
+    symbols = {**CUDA.compiler_symbols, "code": "nvrtcGetCodeOfNextYear"}
+    why = backend("cuda", compiler_symbols=symbols).why_none()
+    assert "its compiler is here, but too old: it lacks nvrtcGetCodeOfNextYear" in why
+    libc = ctypes.util.find_library("c") or "none"
+    assert "was not found" in backend("cuda", libraries=(libc,)).why_none()
+    assert "pip install 'unladen[cuda]'" in backend("cuda", compilers=(libc,)).why_none()
+
+
+@pytest.mark.parametrize(("version", "nvrtc", "fits"), [
+    (13000, 129, True), (12000, 129, True), (11080, 129, False), (12090, 130, False),
+    (13000, 130, True), (12040, 118, True)])
+def test_a_compiler_that_is_newer_than_the_driver(driver: Stub, version: int, nvrtc: int, fits: bool
+                                                  ) -> None:
+    """CUDA's drivers take code of compilers with their major version, or an older one."""
+    driver.set("version", version)
+    driver.set("nvrtc", nvrtc)
+    cards = backend("cuda")
+    assert bool(cards.devices()) == fits
+    if not fits:
+        mine, theirs = f"{version // 1000}.{version % 1000 // 10}", f"{nvrtc // 10}.{nvrtc % 10}"
+        assert cards.why_none() == (
+            f"Stub 0 can't be used: its driver is of CUDA {mine}, and takes no code of NVRTC "
+            f"{theirs}: update the driver, or pip install nvidia-cuda-nvrtc-cu{mine[:2]} instead "
+            "of this one")
+    assert backend("hip").devices()  # a compiler of HIP comes with its driver
+
+
+@pytest.mark.parametrize(("chip", "nvrtc", "known", "target", "lacking"), [
+    (90, 129, 7, "sm_90a", set()), (90, 118, 5, "sm_90", {"wgmma"}),
+    (90, 118, 4, "compute_89", {"wgmma", "pdl"}),
+    (80, 110, 1, "compute_75", {"mma", "wgmma", "pdl"}), (89, 118, 4, "sm_89", {"wgmma", "pdl"}),
+    (120, 124, 5, "compute_90", {"wgmma"})])
+def test_abilities_are_those_of_what_is_compiled(
+        driver: Stub, chip: int, nvrtc: int, known: int, target: str, lacking: set[str],
+        rng: np.random.Generator) -> None:
+    """An old compiler takes no instructions of newer chips, and no name of theirs."""
+    for name, value in (("chip", chip), ("nvrtc", nvrtc), ("chips known", known)):
+        driver.set(name, value)
+    cards = backend("cuda")
+    (device,) = cards.devices()
+    assert {*CUDA.abilities} - dict(device.features).keys() == lacking
+    bench_of(cards, rng)
+    assert cards.gpu("cuda:0").context.found.target == target
+    assert not lacking & cards.gpu("cuda:0").features
 
 
 def test_versions_are_shown() -> None:

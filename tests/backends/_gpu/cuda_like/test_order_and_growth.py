@@ -15,12 +15,13 @@ from cases.base import Maker
 from delayed import DelayedBackend
 from delayed import delayed as delayed
 from stub_driver.stub import Stub, backend, installed, stub
-from unladen.backends._gpu.cuda_like import memory, staging
+from unladen.backends._gpu.cuda_like import memory, program, staging
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
 from unladen.backends._gpu.cuda_like.memory import Growing
+from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends.base import BackendOptions, KVLayout, Use
-from unladen.errors import UnladenError
+from unladen.errors import OutOfMemory, UnladenError
 from unladen.graph.graph import KVSpec
 
 Rng = np.random.Generator
@@ -217,6 +218,56 @@ def test_a_cache_takes_what_it_holds(driver: Stub) -> None:
     assert cards.free_bytes(device) == free and driver.used_bytes() == used
 
 
+@pytest.mark.parametrize("target", ["cuda:1", "cuda:0", "reference:0"])
+def test_a_cache_that_moves_takes_what_it_holds(driver: Stub, target: str) -> None:
+    """On both sides. What the target held before is gone, as in any copy."""
+    driver.set("devices", 2)
+    cards = backend("cuda")
+    devices = [cards.open(f"cuda:{i}", OPTIONS) for i in range(2)]
+    source = cards.alloc(devices[0], 400 * PAGE, "kv")
+    data = np.arange(3 * PAGE, dtype=np.uint32).view(np.uint8)[:3 * PAGE]
+    cards.write(source, data)
+    cards.gpu("cuda:0").wait()
+    used = [driver.used_bytes(i) for i in range(2)]
+    if target == "reference:0":
+        whole = cards.read(source, source.nbytes)
+        assert driver.used_bytes(0) == used[0]
+    else:
+        to = cards.alloc(devices[int(target[-1])], 401 * PAGE, "kv")
+        for older in (0, 5, 20):
+            cards.write(to, np.full(older * PAGE, 9, np.uint8))
+            assert cards.copy(to, 0, source, 0, source.nbytes)
+            grown = sum(driver.used_bytes(i) for i in range(2)) - sum(used)
+            assert 3 * PAGE <= grown <= max(5, 3 * older // 2) * PAGE
+        whole = cards.read(to, source.nbytes)
+    np.testing.assert_array_equal(whole[:3 * PAGE], data)
+    assert not whole[3 * PAGE:].any()
+    part = cards.alloc(devices[0], 2 * PAGE, "arena")
+    cards.write(part, np.full(2 * PAGE, 9, np.uint8))
+    for offset, n in ((300 * PAGE, 0), (2 * PAGE, PAGE)):  # none of it has memory, and a half
+        assert cards.copy(part, 0, source, offset, 2 * PAGE)
+        assert (cards.read(part, 2 * PAGE) != 0).any() == bool(n)
+    np.testing.assert_array_equal(cards.read(part, PAGE), data[2 * PAGE:])
+    assert not cards.read(part, PAGE, PAGE).any()
+
+
+@pytest.mark.parametrize("function", ["cuMemCreate", "cuMemMap", "cuMemSetAccess"])
+def test_a_cache_that_cannot_grow_now(driver: Stub, function: str) -> None:
+    """It grows the next time, and has taken nothing."""
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    buffer = cards.alloc(device, 40 * PAGE, "kv")
+    cards.write(buffer, np.full(PAGE, 3, np.uint8))
+    free, used = cards.free_bytes(device), driver.used_bytes()
+    for error in (1, 2):
+        driver.fail(function, error)
+        with pytest.raises(OutOfMemory if error == 2 else UnladenError):
+            cards.write(buffer, np.full(100, 7, np.uint8), 9 * PAGE)
+        assert (cards.free_bytes(device), driver.used_bytes()) == (free, used)
+    cards.write(buffer, np.full(100, 7, np.uint8), 9 * PAGE)
+    assert cards.read(buffer, 40 * PAGE).sum() == 3 * PAGE + 700
+
+
 def test_steps_make_the_cache_grow(driver: Stub, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step whose blocks lie further back than all before."""
     monkeypatch.setattr(memory, "LEAST_GROWING", 1)
@@ -267,6 +318,25 @@ def test_plain_memory_on_cards_without_pages(driver: Stub) -> None:
         cards.alloc(device, 40 * PAGE, "kv")
 
 
+@pytest.mark.parametrize("function", ["cuMemAddressReserve", "cuMemCreate"])
+def test_plain_memory_where_pages_turn_out_not_to_be_there(driver: Stub, function: str) -> None:
+    """Some systems tell the size of a page, and say later that it isn't supported."""
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    used = driver.used_bytes()
+    for error in (801, 1):
+        driver.fail(function, error)
+        if error == 1:
+            with pytest.raises(UnladenError, match=rf"{function} failed: \w+ \(1\)"):
+                cards.alloc(device, 40 * PAGE, "kv")
+            continue
+        buffer = cards.alloc(device, 40 * PAGE, "kv")
+        assert driver.used_bytes() == used + 40 * PAGE and not cards.read(buffer, 40 * PAGE).any()
+    assert driver.count("cuMemAddressFree") == 2 * (function == "cuMemCreate")
+    cards.alloc(device, 40 * PAGE, "kv")
+    assert driver.used_bytes() == used + 40 * PAGE
+
+
 def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
                            monkeypatch: pytest.MonkeyPatch) -> None:
     """The next process compiles nothing; a damaged file is compiled again."""
@@ -279,6 +349,27 @@ def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
         (path,) = tmp_path.iterdir()
         if n_compiled == 1 and driver.count("cuModuleLoadData") == 2:
             path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("error", [200, 209, 218, 222])
+def test_a_kept_binary_that_the_driver_refuses(driver: Stub, rng: Rng, error: int, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compiled once more and kept. What the driver refuses then is an error."""
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", str(tmp_path))
+    m = Maker(rng, 4)
+    case = m.case("add", m.input("T", 16), m.input("T", 16))
+    running.Bench(backend("cuda"), case)
+    driver.fail("cuModuleLoadData", error)
+    running.check(case, running.Bench(backend("cuda"), case).run(), precise=True, what="anew")
+    assert driver.count("compiled") == 2
+    running.Bench(backend("cuda"), case)
+    assert driver.count("compiled") == 2
+    cards = backend("cuda")
+    functions = cards.gpu(cards.open("cuda", OPTIONS).name).context.driver.functions
+    monkeypatch.setitem(functions, "load", lambda *_: error)
+    with pytest.raises(UnladenError, match=rf"cuModuleLoadData failed: \w+ \({error}\)"):
+        running.Bench(cards, case)
+    assert driver.count("compiled") == 3
 
 
 @pytest.mark.parametrize("n_tokens", [1, 3])
@@ -299,6 +390,34 @@ def test_steps_that_nobody_waits_for(driver: Stub, rng: Rng, n_tokens: int) -> N
         waits.append((cards.fetch(bench.arena, 32 * n_tokens, bench.offsets[y]), tokens))
     for wait, tokens in waits:
         np.testing.assert_array_equal(wait().view(np.float32).reshape(-1, 8), table[tokens])
+
+
+@pytest.mark.parametrize("ends", ["launch", "interrupt"])
+def test_work_after_a_step_that_ends_early(driver: Stub, rng: Rng, ends: str,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after what the step had started, whose words stay as they are until then."""
+    cards = backend("cuda")
+    m = Maker(rng, 3, n_seqs=1)
+    case = m.case("concat", m.input("T", 16), m.input("T", 16))
+    bench = running.Bench(cards, case)
+    gpu, (y,) = cards.gpu("cuda:0"), case.node.outputs
+    gpu.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "LAUNCHES_AT_ONCE", 1)
+        if ends == "launch":
+            driver.fail("cuLaunchKernel", 1, after=1)
+        else:
+            def interrupted(_: Event) -> None:
+                raise KeyboardInterrupt
+            patch.setattr(Event, "wait", interrupted)
+        with pytest.raises(UnladenError if ends == "launch" else KeyboardInterrupt):
+            cards.run(bench.program)
+    assert not driver.count("kernels run")
+    cards.write(bench.arena, np.full(3 * 32 * 4, 7, np.uint8), bench.offsets[y])
+    gpu.wait()
+    assert driver.count("kernels run") == 1 + (ends == "interrupt")
+    assert (cards.read(bench.arena, 3 * 32 * 4, bench.offsets[y]) == 7).all()
+    running.check(case, bench.run(), precise=True, what="the next step")
 
 
 def test_a_fetch_ends_the_one_before_it(driver: Stub) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
         super().__init__()
         self.vendor, self.name = vendor, vendor.backend
         self._contexts: dict[int, Context] = {}
+        self._open_lock = threading.Lock()
         self._groups: weakref.WeakValueDictionary[tuple[str, ...], CardGroup] = (
             weakref.WeakValueDictionary())
         self._group_lock = threading.Lock()
@@ -60,20 +62,36 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         found = finding.found_of(self.vendor, number)
-        driver, context = driver_of(self.vendor), self._contexts.get(found.number)
+        driver = driver_of(self.vendor)
         assert driver is not None
-        if context is not None and context.is_lost:
-            context.reset()
-            context = None
-        if context is None:
-            context = self._contexts[found.number] = Context(driver, found)
+        with self._open_lock:
+            context, n_lost = self._contexts.get(found.number), 0
+            if context is not None and context.is_lost:
+                n_lost = context.n_lost + 1
+                self._reset(context)
+                context = None
+            if context is None:
+                context = self._contexts[found.number] = Context(driver, found, n_lost)
         return Gpu(name, context, forgone, Binaries(folder_of_binaries()))
+
+    def _reset(self, context: Context) -> None:
+        """Reset a lost context. What other devices on the card call now ends before that, and they
+        call nothing afterwards."""
+        with contextlib.ExitStack() as stack:
+            for name in sorted(self._gpus):
+                if self._gpus[name].context is context:
+                    stack.enter_context(self._gpus[name].lock)
+            context.reset()
 
     def close(self, device: Device) -> None:
         gpu = self._gpus.get(device.name)
         super().close(device)
-        if gpu is not None and all(x.context is not gpu.context for x in self._gpus.values()):
-            self._contexts.pop(gpu.context.found.number, None)
+        if gpu is None or any(x.context is gpu.context for x in self._gpus.values()):
+            return
+        # One that is lost stays here, so that it is reset before the card is opened again.
+        number, context = gpu.context.found.number, gpu.context
+        if self._contexts.get(number) is context and not context.is_lost:
+            del self._contexts[number]
 
     def free_bytes(self, device: Device) -> int:
         return self.gpu(device.name).context.free_bytes()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from unladen.backends._gpu.cuda_like.device import Gpu
-from unladen.backends._gpu.cuda_like.memory import Growing, Memory, may_grow
+from unladen.backends._gpu.cuda_like.memory import Memory, growing, may_grow
 from unladen.backends._gpu.cuda_like.staging import Pinned, behind, pinned
 from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends._gpu.memory import GpuBuffer, allocated, one_copy
@@ -29,7 +29,7 @@ def alloc(gpu: Gpu, nbytes: int, use: Use, row_bytes: int) -> Buffer:
         return pinned(gpu, nbytes)
     grows = use == "kv" and may_grow(gpu.context, nbytes)
     parts, part = allocated(gpu, nbytes, row_bytes, gpu.context.free_bytes(),
-                            lambda n: (Growing if grows else Memory)(gpu, n))
+                            lambda n: (growing if grows else Memory)(gpu, n))
     return CudaBuffer(gpu, nbytes, parts, part)
 
 
@@ -67,8 +67,12 @@ def fetch(src: CudaBuffer, nbytes: int, offset: int, staging: Buffer | None
     for part, at, start, n in src.pieces(offset, nbytes):
         src.gpu.read(part.buffer, at, n, into, start)
 
+    read = into.event
+
     def wait() -> Bytes:
         into.wait()
+        if read is not None:
+            read.check()
         return into.data[:nbytes]
 
     return wait

@@ -111,8 +111,133 @@ def adds_with(vendor: Vendor, gpus: Sequence[Gpu]) -> str:
     return "" if library is None or not library.is_known else f"{library.name} {library.version}"
 
 
+class Communicators:
+    """The library's communicators of ``gpus``, different cards: one for each.
+
+    A card waits in its kernel for the others, and only an abort of its communicator ends that. So
+    one that is lost, or that the library gives up, ends the communicators of all, whichever thread
+    notices it. They are made anew for the next sum.
+    """
+
+    def __init__(self, library: Library, gpus: Sequence[Gpu]) -> None:
+        self.library, self.gpus = library, gpus
+        self.names = ", ".join(g.name for g in gpus)
+        self._made: list[c_void_p] = []
+        # Objects that are freed while the thread has the lock may have to abort, too.
+        self._using = threading.RLock()
+        for gpu in gpus:
+            gpu.context.watched.add(self)
+
+    def __getitem__(self, i: int) -> c_void_p:
+        """The communicator of card number ``i`` of these."""
+        if not self._made:
+            raise DeviceLost(f"{self.names}: a card was lost", hint="load the model again")
+        return self._made[i]
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """No other thread aborts them meanwhile. What begins here and fails is aborted: some cards
+        may wait for the others."""
+        try:
+            with self._using:
+                try:
+                    if not self._made:
+                        self._connect()
+                    yield
+                except UnladenError as error:
+                    self._raise_if_lost()
+                    self._abort(error)
+                    raise
+                except BaseException as error:
+                    self._abort(UnladenError(f"{self.names}: a sum was interrupted: {error!r}"))
+                    raise
+        finally:
+            self._end_if_lost()
+
+    def _connect(self) -> None:
+        n = len(self.gpus)
+        for gpu in self.gpus:
+            gpu.context.enter()
+        made, numbers = (c_void_p * n)(), (c_int * n)(*(g.context.found.number for g in self.gpus))
+        self.library.call(self.names, "connect", made, n, numbers)
+        self._made = [c_void_p(each) for each in made]
+
+    def check(self) -> None:
+        """Raise :class:`DeviceLost` where a card is lost, and :class:`UnladenError` where the
+        library failed. What was started then ends without a sum: the other cards would wait for it
+        for ever. Does nothing while another thread starts work."""
+        # A thread that waits here may have the lock of a card, which that other thread waits for.
+        if not self._using.acquire(blocking=False):
+            return
+        try:
+            if not self._made:
+                return
+            self._raise_if_lost()
+            failed = c_int(0)
+            for communicator in self._made:
+                self.library.call(self.names, "failure", communicator, ctypes.byref(failed))
+                if failed.value:
+                    raise self.library.error(self.names, "all_reduce", failed.value)
+        except UnladenError as error:
+            self._abort(error)
+            raise
+        finally:
+            self._using.release()
+            self._end_if_lost()
+
+    def _raise_if_lost(self) -> None:
+        for gpu in self.gpus:
+            try:
+                gpu.context.enter()
+                gpu.context.poll(gpu.compute.handle)
+            except DeviceLost as error:
+                found = DeviceLost(f"{self.names}: {error.message}", hint=error.hint)
+                self._abort(found)
+                raise found from error
+
+    def _end_if_lost(self) -> None:
+        if self._made and any(g.context.is_lost for g in self.gpus):
+            self.end("a card was lost")
+
+    def end(self, why: str) -> None:
+        """Abort them, since a card is lost. A thread that uses them does that itself when it is
+        done."""
+        if self._using.acquire(blocking=False):
+            try:
+                self._abort(DeviceLost(f"{self.names}: {why}", hint="load the model again"))
+            finally:
+                self._using.release()
+
+    def _abort(self, error: UnladenError) -> None:
+        made, self._made = self._made, []
+        with contextlib.ExitStack() as stack:
+            for gpu in self.gpus if made else ():
+                gpu.context.interrupt(error)
+            for gpu in self.gpus if made else ():
+                try:
+                    stack.enter_context(gpu.context.entered())
+                    break
+                except UnladenError:
+                    continue  # this card is lost, too
+            for communicator in made:
+                self.library.functions["abort"](communicator)
+
+    def destroy(self) -> None:
+        """Give them back when their work is done."""
+        try:
+            for gpu in self.gpus:
+                gpu.context.enter()
+                gpu.compute.wait()
+        except UnladenError as error:
+            self._abort(error)  # a card is lost, and the others may wait for it
+        with self._using:
+            made, self._made = self._made, []
+            for communicator in made:
+                self.library.functions["destroy"](communicator)
+
+
 class CardGroup:
-    """``gpus``, different cards, with a communicator of the library for each.
+    """``gpus``, different cards that add up values.
 
     All groups of a backend have one ``lock``, so that their work is started in the same order on
     all cards: a card that waits for another one never waits for work that comes after its own.
@@ -120,18 +245,9 @@ class CardGroup:
 
     def __init__(self, library: Library, gpus: Sequence[Gpu], lock: threading.Lock) -> None:
         self.library, self.gpus, self._lock = library, gpus, lock
-        self.names = ", ".join(g.name for g in gpus)
-        self._communicators: list[c_void_p] = []
+        self._communicators = Communicators(library, gpus)
         with self._started():
-            self._connect()
-        for gpu in gpus:
-            gpu.context.watched.add(self)
-
-    def _connect(self) -> None:
-        n = len(self.gpus)
-        made, numbers = (c_void_p * n)(), (c_int * n)(*(g.context.found.number for g in self.gpus))
-        self.library.call(self.names, "connect", made, n, numbers)
-        self._communicators = [c_void_p(each) for each in made]
+            pass
 
     def all_reduce(self, parts: Sequence[Place], totals: Sequence[Place], count: int) -> None:
         """See :class:`~unladen.backends.base.Collective`."""
@@ -140,89 +256,44 @@ class CardGroup:
         used = [(gpu, {source, target}) for gpu, (source, _), (target, _)
                 in zip(self.gpus, sources, targets, strict=True)]
         with self._started():
-            if not self._communicators:  # they failed in an earlier step
-                self._connect()
-            try:
-                for gpu, memories in used:
-                    gpu.context.enter()
-                    for memory in memories:
-                        memory.begin(gpu.compute)
-                self._reduce([m.address + at for m, at in sources],
-                             [m.address + at for m, at in targets], count)
-                for gpu, memories in used:
-                    gpu.context.enter()
-                    for memory in memories:
-                        memory.end(gpu.compute)
-            except UnladenError:
-                self._abort()  # some cards may have begun, and would wait for the others
-                self._raise_if_lost()
-                raise
+            for gpu, memories in used:
+                gpu.context.enter()
+                for memory in memories:
+                    memory.begin(gpu.compute)
+            self._reduce([m.address + at for m, at in sources],
+                         [m.address + at for m, at in targets], count)
+            for gpu, memories in used:
+                gpu.context.enter()
+                for memory in memories:
+                    memory.end(gpu.compute)
 
     def _reduce(self, sources: Sequence[int], targets: Sequence[int], count: int) -> None:
-        library = self.library
-        library.call(self.names, "begin")
+        library, names = self.library, self._communicators.names
+        library.call(names, "begin")
         try:
-            for gpu, communicator, source, target in zip(self.gpus, self._communicators, sources,
-                                                         targets, strict=True):
-                library.call(self.names, "all_reduce", source, target, count, FLOAT32, SUM,
-                             communicator, gpu.compute.handle)
+            for i, gpu in enumerate(self.gpus):
+                library.call(names, "all_reduce", sources[i], targets[i], count, FLOAT32, SUM,
+                             self._communicators[i], gpu.compute.handle)
         finally:
-            library.call(self.names, "end")
-
-    def check(self) -> None:
-        """Raise :class:`DeviceLost` where a card is lost, and :class:`UnladenError` where the
-        library failed. What was started then ends without a sum: the other cards would wait for it
-        for ever. Does nothing while another thread starts work."""
-        # A thread that waits here may have the lock of a card, which that other thread waits for.
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            self._raise_if_lost()
-            failed = c_int(0)
-            for communicator in self._communicators:
-                self.library.call(self.names, "failure", communicator, ctypes.byref(failed))
-                if failed.value:
-                    raise self.library.error(self.names, "all_reduce", failed.value)
-        except UnladenError:
-            self._abort()
-            raise
-        finally:
-            self._lock.release()
-
-    def _raise_if_lost(self) -> None:
-        for gpu in self.gpus:
-            gpu.context.enter()
-            try:
-                gpu.context.poll(gpu.compute.handle)
-            except DeviceLost as error:
-                raise DeviceLost(f"{self.names}: {error.message}", hint=error.hint) from error
-
-    def _abort(self) -> None:
-        for communicator in self._communicators:
-            self.library.functions["abort"](communicator)
-        self._communicators = []
+            library.call(names, "end")
 
     @contextlib.contextmanager
     def _started(self) -> Iterator[None]:
-        """Nothing else is started on the cards meanwhile."""
+        """Nothing else is started on the cards meanwhile, and they are connected."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._lock)
             for gpu in sorted(self.gpus, key=lambda gpu: gpu.name):
                 stack.enter_context(gpu.lock)
+            stack.enter_context(self._communicators.used())
             yield
 
     @forks.unless_ending
     def __del__(self) -> None:
-        if getattr(self, "_communicators", None):
-            library, gpus, communicators = self.library, self.gpus, self._communicators
-
-            def destroy() -> None:
-                for gpu in gpus:
-                    gpu.context.enter()
-                    gpu.compute.wait()
-                for communicator in communicators:
-                    library.functions["destroy"](communicator)
-            gpus[0].context.later(destroy)
+        communicators = getattr(self, "_communicators", None)
+        if communicators is not None:
+            context = next((g.context for g in self.gpus if g.context.is_usable), None)
+            if context is not None:
+                context.later(communicators.destroy)
 
 
 def _place(buffer: CudaBuffer, offset: int, nbytes: int) -> tuple[Memory, int]:

@@ -9,8 +9,9 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any
 
 from unladen.backends._gpu.binaries import Binaries
+from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends._gpu.cuda_like.vendor import COMPILES, COMPILES_MORE, Chip, Vendor
-from unladen.backends._gpu.loading import load_library
+from unladen.backends._gpu.loading import lacks, load_library
 from unladen.errors import UnladenError
 
 
@@ -29,8 +30,13 @@ class Compiler:
                 self._functions[name] = function
         major, minor = c_int(0), c_int(0)
         self._functions["version"](byref(major), byref(minor))
-        self.version = f"{major.value}.{minor.value}"
+        self.major, self.version = major.value, f"{major.value}.{minor.value}"
         self.chips = self._chips()
+        self.identity = f"{vendor.backend} {self.version}"
+        """What tells this compiler from others, whose code is another."""
+        driver = driver_of(vendor) if vendor.compiler_is_of_driver else None
+        if driver is not None:
+            self.identity += f" of {driver.version_number}"
 
     def _chips(self) -> tuple[int, ...]:
         n = c_int(0)
@@ -44,17 +50,21 @@ class Compiler:
         than the compiler knows that of the newest one, whose code the driver translates
         ("compute_120"). None for one that is too old."""
         if not chip.number or not self.chips or chip.number in self.chips:
-            return chip.name
+            return self.vendor.name_for(chip, self.major)
         older = [n for n in self.chips if n < chip.number]
         return f"compute_{older[-1]}" if older else None
 
     def binary(self, kept: Binaries, text: str, target: str, what: str) -> bytes:
         """The code of ``text`` for ``target``: what was kept, or what is compiled now. Raises
         :class:`UnladenError` with the compiler's message; ``what`` is compiled, for people."""
-        options = self.vendor.options(target)
-        compiler = f"{self.vendor.backend} {self.version}"
-        return kept.get((text, "\n".join(options), compiler, target),
-                        lambda: self.compiled(text, target, what))
+        return kept.get(self._key(text, target), lambda: self.compiled(text, target, what))
+
+    def forget(self, kept: Binaries, text: str, target: str) -> None:
+        """Remove what was kept, which the driver refuses."""
+        kept.forget(self._key(text, target))
+
+    def _key(self, text: str, target: str) -> tuple[str, ...]:
+        return text, "\n".join(self.vendor.options(target)), self.identity, target
 
     def compiled(self, text: str, target: str, what: str) -> bytes:
         """The code of ``text``, compiled now. Raises like :meth:`binary`."""
@@ -93,6 +103,18 @@ class Compiler:
 @functools.cache
 def compiler_of(vendor: Vendor) -> Compiler | None:
     """The vendor's compiler; None where there is none."""
-    names = [vendor.compiler_symbols[name] for name in COMPILES]
-    library = load_library((*vendor.find_compiler(), *vendor.compilers), *names)
+    library = load_library(*_wanted(vendor))
     return None if library is None else Compiler(vendor, library)
+
+
+def why_no_compiler(vendor: Vendor) -> str:
+    """Why there is none, and what to do about it."""
+    lacking = lacks(*_wanted(vendor))
+    return (f"its compiler is here, but too old: it lacks {lacking}: install a newer one" if lacking
+            else vendor.no_compiler)
+
+
+def _wanted(vendor: Vendor) -> tuple[Any, ...]:
+    """Names of the library, and its functions."""
+    return ((*vendor.find_compiler(), *vendor.compilers),
+            *(vendor.compiler_symbols[name] for name in COMPILES))

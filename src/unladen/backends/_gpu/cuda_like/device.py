@@ -26,15 +26,18 @@ ENTRY = b"kernel_main"
 """The name of the function that a kernel's text defines."""
 
 
+REFUSED = frozenset({200, 209, 218, 222})
+"""Errors by which the driver says that a binary isn't for it: its image is invalid or for another
+chip, or its PTX is invalid or too new."""
+
+
 class Kernel:
     """A compiled kernel: its text's arguments, and the driver's function."""
 
-    def __init__(self, gpu: Gpu, source: Source, binary: bytes) -> None:
-        self.source, self.module, self.function = source, c_void_p(), c_void_p()
-        context = gpu.context
-        context.enter()
-        context.call("load", ctypes.byref(self.module), binary, device=gpu.name)
-        context.call("function", ctypes.byref(self.function), self.module, ENTRY, device=gpu.name)
+    def __init__(self, gpu: Gpu, source: Source, module: c_void_p) -> None:
+        self.source, self.module, self.function = source, module, c_void_p()
+        gpu.context.call("function", ctypes.byref(self.function), self.module, ENTRY,
+                         device=gpu.name)
 
 
 class Gpu:
@@ -144,11 +147,12 @@ class Gpu:
         """Begin to read into pinned memory; :attr:`Pinned.event` is set after it."""
         with self.lock:
             self.context.enter()
-            memory.reach(offset + nbytes)
+            there = min(nbytes, max(0, memory.used_bytes - offset))
             memory.begin(self.downloads)
-            if nbytes:
-                self.context.call("download", into.address + at, memory.address + offset, nbytes,
+            if there:
+                self.context.call("download", into.address + at, memory.address + offset, there,
                                   self.downloads.handle, device=self.name)
+            into.data[at + there:at + nbytes] = 0
             into.event = memory.end(self.downloads)
 
     def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
@@ -162,12 +166,17 @@ class Gpu:
 
     def copy_from(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int
                   ) -> None:
-        """Copy to this device's ``dst`` from ``src``, which may be on another card."""
+        """Copy to this device's ``dst`` from ``src``, which may be on another card. What has no
+        memory in ``src`` gets none in ``dst``."""
         first, second = sorted((self, src.gpu), key=lambda gpu: gpu.name)
         with first.lock, second.lock:
             src.gpu.context.enter()
-            src.reach(src_offset + nbytes)
             self.context.enter()
+            there = min(nbytes, max(0, src.used_bytes - src_offset))
+            dst.clear(dst_offset + there, nbytes - there)
+            if not there:
+                return
+            nbytes = there
             dst.reach(dst_offset + nbytes)
             stream = self.compute if src.gpu is self else self.uploads
             src.begin(stream)
@@ -194,14 +203,30 @@ class Gpu:
         key = (kernel, quant, tuple(sorted(constants.items())))
         found = self._kernels.get(key)
         if found is None:
-            vendor = self.context.driver.vendor
-            compiler = compiler_of(vendor)
-            assert compiler is not None
-            source = c_texts.assemble(kernel, quant, constants, vendor.port)
+            port = self.context.driver.vendor.port
+            source = c_texts.assemble(kernel, quant, constants, port)
             what = f"{self.name}: kernel {kernel} {quant}".rstrip()
-            binary = compiler.binary(self.kept, source.text, self.context.found.target, what)
-            found = self._kernels[key] = Kernel(self, source, binary)
+            found = self._kernels[key] = Kernel(self, source, self._loaded(source.text, what))
         return found
+
+    def _loaded(self, text: str, what: str) -> c_void_p:
+        """The driver's module of ``text``. A kept binary that the driver refuses is made anew."""
+        context, module = self.context, c_void_p()
+        compiler, target = compiler_of(context.driver.vendor), context.found.target
+        assert compiler is not None
+
+        def load() -> int:
+            binary = compiler.binary(self.kept, text, target, what)
+            context.enter()
+            return context.driver.functions["load"](ctypes.byref(module), binary)
+
+        failed = load()
+        if failed in REFUSED:
+            compiler.forget(self.kept, text, target)
+            failed = load()
+        if failed:
+            raise context.error("load", failed, device=self.name)
+        return module
 
     def arguments(self, source: Source, ranges: Mapping[str, Range | bytes]) -> Arguments:
         """The arguments of a kernel, which stay as they are."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +13,12 @@ from unladen.backends._gpu.cuda_like.vendor import (
     GROWS,
     OPTIONAL,
     OUT_OF_MEMORY,
+    UNAVAILABLE,
     Vendor,
 )
-from unladen.backends._gpu.loading import load_library
+from unladen.backends._gpu.loading import lacks, load_library
 from unladen.backends._gpu.memory import HINT
-from unladen.errors import DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
 
 
 class Driver:
@@ -27,8 +27,6 @@ class Driver:
     def __init__(self, vendor: Vendor, library: ctypes.CDLL) -> None:
         self.vendor, self.process = vendor, forks.Process(vendor.driver)
         self.process.begin()
-        self.entered = threading.local()
-        """A weak reference to the context of the thread's calls, as attribute ``context``."""
         self.functions: dict[str, Callable[..., int]] = {}
         for table in (FUNCTIONS, OPTIONAL):
             for name, types in table.items():
@@ -66,10 +64,19 @@ class Driver:
     def version(self) -> str:
         """The newest version of the platform that the driver runs, as "12.4"; "" if it doesn't
         tell."""
-        number, major = ctypes.c_int(0), self.vendor.major
-        if self.functions["driver_version"](ctypes.byref(number)):
-            return ""
-        return f"{number.value // major}.{number.value % major // (major // 100)}"
+        number, major = self.version_number, self.vendor.major
+        return f"{number // major}.{number % major // (major // 100)}" if number else ""
+
+    @property
+    def major(self) -> int:
+        """The major version of the platform, likewise; 0 if the driver doesn't tell it."""
+        return self.version_number // self.vendor.major
+
+    @property
+    def version_number(self) -> int:
+        """The same as the driver counts, to the last patch; 0 if it doesn't tell."""
+        number = ctypes.c_int(0)
+        return 0 if self.functions["driver_version"](ctypes.byref(number)) else number.value
 
     def call(self, device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0
              ) -> None:
@@ -85,6 +92,10 @@ class Driver:
         if number == OUT_OF_MEMORY:
             return OutOfMemory(device=device, requested=requested, free=free, hint=HINT)
         text = (f"{device}: {self.vendor.symbols[name]} failed: {self.name_of(number)} ({number})")
+        if number == UNAVAILABLE:
+            return BackendNotInitialised(text, hint=(
+                "another process has the card for itself, as its compute mode allows: end that "
+                "process, or name another device"))
         if number in self.vendor.lost:
             return DeviceLost(text, hint="load the model again; a driver update may help")
         return UnladenError(text)
@@ -107,6 +118,18 @@ class Driver:
 @functools.cache
 def driver_of(vendor: Vendor) -> Driver | None:
     """The vendor's driver; None where there is none."""
-    names = [vendor.symbols[name] for name in FUNCTIONS]
-    library = load_library(vendor.libraries, *names, vendor.error_name)
+    library = load_library(vendor.libraries, *_wanted(vendor))
     return None if library is None else Driver(vendor, library)
+
+
+def why_no_driver(vendor: Vendor) -> str:
+    """Why there is none, and what to do about it."""
+    lacking = lacks(vendor.libraries, *_wanted(vendor))
+    if lacking:
+        return f"{vendor.driver} is here, but too old: it lacks {lacking}: update it"
+    return f"{vendor.driver} was not found ({vendor.libraries[0]}): {vendor.no_driver}"
+
+
+def _wanted(vendor: Vendor) -> list[str]:
+    """The functions that the driver needs."""
+    return [*(vendor.symbols[name] for name in FUNCTIONS), vendor.error_name]

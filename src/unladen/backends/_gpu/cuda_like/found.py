@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from unladen.backends._gpu import abilities
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
-from unladen.backends._gpu.cuda_like.compiler import compiler_of
-from unladen.backends._gpu.cuda_like.driver import Driver, driver_of
+from unladen.backends._gpu.cuda_like.compiler import compiler_of, why_no_compiler
+from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, why_no_driver
 from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
 from unladen.backends.base import Device
@@ -68,14 +68,19 @@ def _found(driver: Driver, number: int) -> Found:
         return Found(number, handle.value, title, nbytes.value, nothing, "", chip)
     compiler = compiler_of(vendor)
     if compiler is None:
-        return Found(number, handle.value, title, nbytes.value, chip, "", vendor.no_compiler)
+        return Found(number, handle.value, title, nbytes.value, chip, "", why_no_compiler(vendor))
     target = compiler.target(chip)
     why = "" if target else (f"its chip is older ({chip.name}) than those that the compiler of "
                              f"version {compiler.version} knows: install an older one")
+    if vendor.newer_compiler and 0 < driver.major < compiler.major:
+        why = (f"its driver is of {vendor.platform} {driver.version}, and takes no code of "
+               f"{vendor.compiler} {compiler.version}: "
+               f"{vendor.newer_compiler.format(major=driver.major)}")
     if target and vendor.may_abort:
-        why = refuses(vendor, compiler.version, target, Binaries(folder_of_binaries()))
+        why = refuses(vendor, compiler.identity, target, Binaries(folder_of_binaries()))
     versions = (f"{vendor.platform} {driver.version or 'of an unknown version'}, "
                 f"{vendor.compiler} {compiler.version}")
+    chip = vendor.compiled_for(chip, target) if target else chip
     return Found(number, handle.value, title, nbytes.value, chip, target or "", why, versions)
 
 
@@ -83,7 +88,7 @@ def why_none(vendor: Vendor) -> str:
     """Why :func:`usable` is empty and what to do about it; "" if it isn't empty."""
     driver = driver_of(vendor)
     if driver is None:
-        return f"{vendor.driver} was not found ({vendor.libraries[0]}): {vendor.no_driver}"
+        return why_no_driver(vendor)
     if usable(vendor):
         return ""
     if driver.refused:

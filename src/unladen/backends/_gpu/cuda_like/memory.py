@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import logging
 import os
 import weakref
 from collections.abc import Sequence
@@ -14,10 +16,12 @@ from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.cuda_like.vendor import NOT_SUPPORTED
 from unladen.backends._gpu.memory import HINT
-from unladen.errors import OutOfMemory
+from unladen.errors import OutOfMemory, UnladenError
 
 if TYPE_CHECKING:
     from unladen.backends._gpu.cuda_like.device import Gpu
+
+log = logging.getLogger("unladen")
 
 LEAST_GROWING = 8
 """Memory of fewer pages than this is allocated at once."""
@@ -87,6 +91,18 @@ class Memory:
         """Make the first ``nbytes`` bytes usable."""
         assert nbytes <= self.nbytes, (nbytes, self.nbytes)
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes that may hold something. Those behind them are zeros, for which there is no memory
+        yet."""
+        return self.nbytes
+
+    def clear(self, offset: int, nbytes: int) -> None:
+        """Fill a range with zeros, where there is memory."""
+        end = min(offset + nbytes, self.used_bytes)
+        if end > offset:
+            self._fill(offset, end - offset)
+
     def discard(self) -> None:
         """Give back memory that grows; no work uses it."""
         return
@@ -146,10 +162,22 @@ class Growing(Memory):
         self._reserved = -(-self.nbytes // self.page_bytes) * self.page_bytes
         if self.nbytes > free:
             raise OutOfMemory(device=self.gpu.name, requested=self.nbytes, free=free, hint=HINT)
-        context.call("reserve", ctypes.byref(found), self._reserved, 0, 0, 0,
-                     device=self.gpu.name, requested=self.nbytes, free=free)
+        failed = context.driver.functions["reserve"](ctypes.byref(found), self._reserved, 0, 0, 0)
+        if failed == NOT_SUPPORTED:
+            raise _NoPages
+        if failed:
+            raise context.error("reserve", failed, device=self.gpu.name, requested=self.nbytes,
+                                free=free)
+        with contextlib.ExitStack() as undo:
+            undo.callback(context.driver.functions["unreserve"], found, self._reserved)
+            _try_page(context, self.page_bytes, self.gpu.name)
+            undo.pop_all()
         self.address = found.value
         context.promised_bytes += self._reserved
+
+    @property
+    def used_bytes(self) -> int:
+        return min(self._mapped, self.nbytes)
 
     def reach(self, nbytes: int) -> None:
         super().reach(nbytes)
@@ -166,14 +194,15 @@ class Growing(Memory):
         context.call("create_pages", ctypes.byref(pages), more, ctypes.byref(what), 0,
                      device=gpu.name, requested=more)
         at, access = self._mapped, _Access(DEVICE_MEMORY, context.found.handle, READ_WRITE)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(context.driver.functions["release_pages"], pages)
             context.call("map", self.address + at, more, 0, pages, 0, device=gpu.name,
                          requested=more)
-        except BaseException:
-            context.driver.functions["release_pages"](pages)
-            raise
+            undo.callback(context.driver.functions["unmap"], self.address + at, more)
+            context.call("allow", self.address + at, more, ctypes.byref(access), 1,
+                         device=gpu.name, requested=more)
+            undo.pop_all()
         self._handles.append((pages.value, at, more))
-        context.call("allow", self.address + at, more, ctypes.byref(access), 1, device=gpu.name)
         self._mapped += more
         context.promised_bytes -= more
         self._fill(at, more)
@@ -213,7 +242,12 @@ def wait_for(touched: Event | None, streams: Sequence[Stream]) -> None:
     for stream in streams:
         stream.wait()
     if touched is not None and touched.stream not in streams:
-        touched.wait()
+        try:
+            touched.wait()
+        except UnladenError:
+            if not touched.stream.context.is_lost:
+                raise
+            # The other card was lost, so it copies no more.
 
 
 def page_bytes_of(context: Context) -> int:
@@ -227,8 +261,36 @@ def page_bytes_of(context: Context) -> int:
     return 0 if failed else size.value
 
 
+class _NoPages(Exception):
+    """The system has no memory that grows, though its driver has the functions."""
+
+
+def _try_page(context: Context, page_bytes: int, device: str) -> None:
+    """Create a page and give it back; once for a context. Raises :class:`_NoPages`."""
+    if context.has_pages:
+        return
+    pages, what = c_uint64(0), _Pages(PINNED_PAGES, 0, DEVICE_MEMORY, context.found.handle)
+    failed = context.driver.functions["create_pages"](ctypes.byref(pages), page_bytes,
+                                                      ctypes.byref(what), 0)
+    if failed == NOT_SUPPORTED:
+        raise _NoPages
+    if failed:
+        raise context.error("create_pages", failed, device=device, requested=page_bytes)
+    context.call("release_pages", pages, device=device)
+    context.has_pages = True
+
+
+def growing(gpu: Gpu, nbytes: int) -> Memory:
+    """Memory that grows, or plain memory where the system has none that does."""
+    try:
+        return Growing(gpu, nbytes)
+    except _NoPages:
+        log.debug("%s: this system has no memory that grows", gpu.name)
+        return Memory(gpu, nbytes)
+
+
 def may_grow(context: Context, nbytes: int) -> bool:
-    """Whether memory of ``nbytes`` is allocated as it is used."""
+    """Whether memory of ``nbytes`` is allocated as it is used, where the system has such memory."""
     variable = context.driver.vendor.plain_variable
     if not variable or os.environ.get(variable, "0") not in ("", "0") or not context.driver.grows:
         return False

@@ -145,44 +145,63 @@ class CudaProgram:
             gpu.context.enter()
             for cache in self._caches:
                 cache.reach(self.batch.block_table[:self.batch.n_seqs])
-            for event in self.awaits:
-                gpu.compute.wait_for(event)
-            self.awaits.clear()
-            staged = self._upload(words)
-            if size.is_decode:
-                self._replay(size)
+            staged = self._stage(words)
+        try:
+            with gpu.lock:
+                gpu.context.enter()
+                for event in self.awaits:
+                    gpu.compute.wait_for(event)
+                self.awaits.clear()
+                self._upload(staged, words.nbytes)
+                if size.is_decode:
+                    self._replay(size)
+            if not size.is_decode:
+                self._prefill(self._launches(size))
+        except BaseException:
+            # What was started runs all the same.
+            if gpu.context.is_usable:
+                self._end(staged)
+            raise
+        self._end(staged)
+
+    def _prefill(self, launches: Sequence[tuple[Bound, Groups]]) -> None:
         before: Event | None = None
-        if not size.is_decode:
-            launches = self._launches(size)
-            for i in range(0, len(launches), LAUNCHES_AT_ONCE):
-                if self.cancelled:
-                    self.done = staged.event = gpu.compute.record()
-                    raise Cancelled("the step was cancelled")
-                event = self._start(launches[i:i + LAUNCHES_AT_ONCE])
-                if before is not None:
-                    # Two groups run at a time: they keep the device busy, and a cancel waits only
-                    # for these two.
-                    before.wait()
-                before = event
+        for i in range(0, len(launches), LAUNCHES_AT_ONCE):
+            if self.cancelled:
+                raise Cancelled("the step was cancelled")
+            event = self._start(launches[i:i + LAUNCHES_AT_ONCE])
+            if before is not None:
+                # Two groups run at a time: they keep the device busy, and a cancel waits only for
+                # these two.
+                before.wait()
+            before = event
+
+    def _end(self, staged: Pinned) -> None:
+        """Later work comes after what was started, and so does the next use of ``staged``."""
+        gpu = self.gpu
         with gpu.lock:
+            gpu.context.enter()
             self.done = staged.event = gpu.compute.record()
 
-    def _upload(self, words: Words) -> Pinned:
-        """Upload the step's words, and the tokens that the step before chose."""
-        gpu, context = self.gpu, self.gpu.context
+    def _stage(self, words: Words) -> Pinned:
+        """Pinned memory with the step's words."""
         staged = self._staged.pop(0)
         self._staged.append(staged)
         staged.wait()
         staged.data[:words.nbytes] = words.view(np.uint8)
-        context.call("upload", self.words.address, staged.address, words.nbytes,
-                     gpu.compute.handle, device=gpu.name)
+        return staged
+
+    def _upload(self, staged: Pinned, nbytes: int) -> None:
+        """Upload the step's words, and the tokens that the step before chose."""
+        gpu, context = self.gpu, self.gpu.context
+        context.call("upload", self.words.address, staged.address, nbytes, gpu.compute.handle,
+                     device=gpu.name)
         if self.batch.continues:
             chosen = self.lowered.chosen
             assert chosen is not None
             context.call("copy", self.words.address + self.step.tokens_offset,
                          chosen.buffer.address + chosen.offset, 4 * self.batch.n_tokens,
                          gpu.compute.handle, device=gpu.name)
-        return staged
 
     def _replay(self, size: Size) -> None:
         alike = self.recorded.setdefault(self.batch.size_class, {})

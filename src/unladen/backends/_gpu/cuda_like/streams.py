@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections import deque
 from ctypes import c_void_p
 
 from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.context import Context
+from unladen.errors import UnladenError
+
+log = logging.getLogger("unladen")
 
 NON_BLOCKING, NO_TIMING = 1, 2
 """Flags of a stream that doesn't wait for other libraries' work, and of an event that keeps no
@@ -43,9 +47,19 @@ class Stream:
             self.context.call("wait_event", self.handle, event.handle, 0, device=self.device)
 
     def wait(self) -> None:
-        """Wait until all work on the stream is done."""
-        if self.handle:
-            self.context.call("sync_stream", self.handle, device=self.device)
+        """Wait until all work on the stream is done, or was given up with another card."""
+        if not self.handle:
+            return
+        while self.context.watched:
+            event = self.record()
+            try:
+                self.context.watch(event.handle)
+                break
+            except UnladenError as error:
+                if self.context.is_lost:
+                    raise
+                log.debug("%s waits no longer: %s", self.device, error)
+        self.context.call("sync_stream", self.handle, device=self.device)
 
     def take_back(self, handle: c_void_p) -> None:
         """Keep an event's handle for the next one: whoever waits for it has begun to."""
@@ -73,12 +87,19 @@ class Event:
 
     def __init__(self, stream: Stream, handle: c_void_p) -> None:
         self.stream, self.handle = stream, handle
+        self._number = next(stream.context.numbers)
 
     def wait(self) -> None:
-        """Wait until it is done. Raises :class:`DeviceLost` and the like."""
+        """Wait until it is done. Raises :class:`DeviceLost` and the like, also where another card
+        is lost for which it waits itself."""
         context = self.stream.context
         context.enter()
-        context.wait(self.handle, self.stream.device)
+        context.watch(self.handle)
+        context.call("sync_event", self.handle, device=self.stream.device)
+
+    def check(self) -> None:
+        """Raise the error by which the work before it ended without the values of other cards."""
+        self.stream.context.check_event(self._number)
 
     @forks.unless_ending
     def __del__(self) -> None:

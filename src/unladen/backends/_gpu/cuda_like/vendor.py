@@ -19,7 +19,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "device_name": (c_char_p, c_int, c_int), "device_bytes": (_SIZES, c_int),
     "capability": (_NUMBERS, _NUMBERS, c_int),
     "retain": (_POINTERS, c_int), "release": (c_int,), "reset": (c_int,),
-    "set_current": (c_void_p,),
+    "set_current": (c_void_p,), "current": (_POINTERS,),
     "can_access": (_NUMBERS, c_int, c_int), "enable_access": (c_void_p, c_uint),
     "memory_info": (_SIZES, _SIZES),
     "alloc": (_ADDRESSES, c_size_t), "free": (c_uint64,),
@@ -120,9 +120,14 @@ class Vendor:
     * ``major``: what the driver adds to its number for each major version of the platform.
     * ``libraries``, ``compilers``: the files of the driver and of the compiler. ``find_compiler``:
       those of the compiler in packages, which come first.
+    * ``name_for``: the name of a chip for the compiler of a major version. ``compiled_for``: the
+      chip with what code for a target can use of it.
+    * ``newer_compiler``: what to do where the compiler's major version is newer than the driver's,
+      ``{major}``, which then takes none of its code ("": it may be newer).
     * ``symbols``, ``compiler_symbols``: names of the functions of this module's tables.
     * ``types``: arguments that differ from these tables.
-    * ``may_abort``: the compiler may end the process.
+    * ``may_abort``: the compiler may end the process. ``compiler_is_of_driver``: it comes with the
+      driver, and only the driver's version tells it from others.
     * ``contexts_are_numbers``: a context is the device's number.
     * ``error_name``: the function that names an error; ``returns_name``: whether it returns it.
     * ``port``: the port of the C family.
@@ -153,6 +158,8 @@ class Vendor:
     chip_of: Callable[[Any, int, tuple[int, int]], Chip | str]
     abilities: tuple[str, ...]
     options: Callable[[str], tuple[str, ...]]
+    name_for: Callable[[Chip, int], str]
+    compiled_for: Callable[[Chip, str], Chip]
     no_driver: str
     no_cards: str
     no_compiler: str
@@ -162,14 +169,16 @@ class Vendor:
     plain_variable: str = ""
     types: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     may_abort: bool = False
+    compiler_is_of_driver: bool = False
+    newer_compiler: str = ""
     contexts_are_numbers: bool = False
     returns_name: bool = False
     collectives: Collectives | None = None
 
 
-OUT_OF_MEMORY, NOT_READY, NOT_SUPPORTED = 2, 600, 801
+OUT_OF_MEMORY, UNAVAILABLE, NOT_READY, NOT_SUPPORTED = 2, 46, 600, 801
 NO_PEERS, ALREADY_ALLOWED, TOO_MANY_PEERS = 217, 704, 711
 """Numbers of errors that all drivers of this kind share."""
-LOST = frozenset({4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+LOST = frozenset({4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
                   999})
 """Errors after which a device takes no more work, likewise."""

@@ -102,14 +102,19 @@ FN u32 f32_to_f16(float x) {
 }
 
 FN int dot_i8(u32 a, u32 b, int sum) {
-#if defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || \
-    defined(__gfx1200__) || defined(__gfx1201__)
+// The chips with an instruction for it: INT_DOT in backends/hip/driver.py. A compiler refuses the
+// instruction for any other.
+#if defined(__GFX11__) || defined(__GFX12__)
   return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, sum, false);
-#elif defined(__gfx900__) || defined(__gfx902__) || defined(__gfx909__) || \
-    defined(__gfx90c__) || defined(__gfx1010__) || defined(__gfx1013__)
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || \
+    defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || \
+    defined(__gfx950__) || defined(__gfx1011__) || defined(__gfx1012__) || \
+    defined(__gfx1030__) || defined(__gfx1031__) || defined(__gfx1032__) || \
+    defined(__gfx1033__) || defined(__gfx1034__) || defined(__gfx1035__) || \
+    defined(__gfx1036__)
+  return __builtin_amdgcn_sdot4((int)a, (int)b, sum, false);
+#else
   for (int k = 0; k < 32; k += 8) sum += (signed char)(a >> k) * (signed char)(b >> k);
   return sum;
-#else
-  return __builtin_amdgcn_sdot4((int)a, (int)b, sum, false);
 #endif
 }
