@@ -880,6 +880,7 @@ int nvrtcGetSupportedArchs(int *chips) {
   return OK;
 }
 int nvrtcCreateProgram(void **made, const char *text, const char *, int, void *, void *) {
+  std::lock_guard<std::recursive_mutex> guard(mutex);
   counts["compiled"]++;
   *made = new Program{text, "", ""};
   return OK;

@@ -97,6 +97,8 @@ CUDA = Vendor(
     find_compiler=packaged, name_for=name_for, compiled_for=compiled_for,
     newer_compiler=("update the driver, or pip install nvidia-cuda-nvrtc-cu{major} instead of this "
                     "one"),
+    # NVRTC compiles in each thread by itself, and takes some hundred megabytes for each.
+    n_compiled_at_once=8,
     error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
     chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
     no_driver="install it from your system or https://www.nvidia.com/drivers",

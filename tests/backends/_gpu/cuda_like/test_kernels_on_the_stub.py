@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ import pytest
 import cases
 from backends._gpu.storing import Norming, Storing
 from cases import running
+from emulator import build
 from stub_driver.stub import Stub, installed
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like import device
 from unladen.backends._gpu.lowering import registry
 
 RAN_BY = "stub"
@@ -58,6 +62,40 @@ def test_products_and_norms_write_the_cache(name: str, driver: Stub, rng: np.ran
     assert driver.count("kernels run") == 1
     norms = Norming(rng, "neox", 2, kv_types=("F16", "F16"))
     assert norms.check(backend_of(name), joined=True) == ["norm_write"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("cuda", 4), ("hip", 1)])
+def test_kernels_are_compiled_several_at_once(name: str, most: int, driver: Stub,
+                                              rng: np.random.Generator,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """By NVRTC, as many as there are cores. The compiler of AMD takes one at a time."""
+    class FourCores:
+        def n_cores(self) -> int:
+            return 4
+
+    monkeypatch.setattr(device, "this_system", FourCores)
+    make, lock, are_all_in = build.library, threading.Lock(), threading.Event()
+    inside, largest = 0, 0
+
+    def library(*arguments: Any) -> Path:
+        nonlocal inside, largest
+        with lock:
+            inside += 1
+            largest = max(largest, inside)
+        if inside >= most:
+            are_all_in.set()
+        are_all_in.wait(120)
+        try:
+            return make(*arguments)
+        finally:
+            with lock:
+                inside -= 1
+
+    monkeypatch.setattr(build, "library", library)
+    (case, *_) = cases.registry()["moe"](rng)
+    running.check(case, running.Bench(backend_of(name), case).run(), precise=False, what=name)
+    assert driver.count("compiled") >= 4
+    assert largest == most
 
 
 @pytest.mark.parametrize("name", ["cuda", "hip"])

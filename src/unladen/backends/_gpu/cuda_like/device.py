@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_void_p
 from typing import Any
 
@@ -17,11 +18,15 @@ from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.memory import Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, Ring, copying
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
+from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.memory import codebook_bytes
-from unladen.backends._gpu.target import Bytes, Constants, Family, Range
+from unladen.backends._gpu.target import Bytes, Family, Range
+from unladen.backends._system import this_system
 from unladen.backends.base import Make
 from unladen.errors import UnladenError
 
+Key = tuple[str, str, tuple[tuple[str, int | bool], ...]]
+"""What a kernel is known by: its name, the format of its weights, and its constants."""
 ENTRY = b"kernel_main"
 """The name of the function that a kernel's text defines."""
 
@@ -62,7 +67,7 @@ class Gpu:
         self.lock = threading.RLock()
         self.max_buffer = max(found.memory_bytes // 256 * 256, 1)
         self.max_binding = min(self.max_buffer, finding.LONGEST_BINDING)
-        self._kernels: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Kernel] = {}
+        self._kernels: dict[Key, Kernel] = {}
         self._grids: dict[str, Range] = {}
         self._ring: Ring | None = None
         context.enter()
@@ -197,33 +202,47 @@ class Gpu:
         for stream in self.streams:
             stream.wait()
 
-    def kernel(self, kernel: str, quant: str, constants: Constants) -> Kernel:
-        """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
-        :class:`UnladenError` with the compiler's message."""
-        key = (kernel, quant, tuple(sorted(constants.items())))
-        found = self._kernels.get(key)
-        if found is None:
-            port = self.context.driver.vendor.port
-            source = c_texts.assemble(kernel, quant, constants, port)
-            what = f"{self.name}: kernel {kernel} {quant}".rstrip()
-            found = self._kernels[key] = Kernel(self, source, self._loaded(source.text, what))
-        return found
+    def kernels(self, dispatches: Sequence[Dispatch]) -> Sequence[Kernel]:
+        """The kernels of ``dispatches``, compiled on first use: several at once where the compiler
+        can do that. Raises :class:`UnladenError` with the compiler's message."""
+        vendor = self.context.driver.vendor
+        keys = [(d.kernel, d.quant, tuple(sorted(d.constants.items()))) for d in dispatches]
+        sources = {key: c_texts.assemble(d.kernel, d.quant, d.constants, vendor.port)
+                   for key, d in zip(keys, dispatches, strict=True) if key not in self._kernels}
+        n_at_once = min(vendor.n_compiled_at_once, this_system().n_cores())
+        pool = ThreadPoolExecutor(n_at_once, thread_name_prefix="unladen-compile")
+        try:
+            made = {key: pool.submit(self._binary, key, source.text)
+                    for key, source in sources.items()}
+            for key, source in sources.items():
+                binary = made[key].result()
+                with self.lock:
+                    if key not in self._kernels:  # else another model was faster
+                        module = self._loaded(key, source.text, binary)
+                        self._kernels[key] = Kernel(self, source, module)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return [self._kernels[key] for key in keys]
 
-    def _loaded(self, text: str, what: str) -> c_void_p:
-        """The driver's module of ``text``. A kept binary that the driver refuses is made anew."""
-        context, module = self.context, c_void_p()
-        compiler, target = compiler_of(context.driver.vendor), context.found.target
+    def _binary(self, key: Key, text: str) -> bytes:
+        compiler = compiler_of(self.context.driver.vendor)
         assert compiler is not None
+        kernel, quant, _ = key
+        return compiler.binary(self.kept, text, self.context.found.target,
+                               f"{self.name}: kernel {kernel} {quant}".rstrip())
 
-        def load() -> int:
-            binary = compiler.binary(self.kept, text, target, what)
-            context.enter()
-            return context.driver.functions["load"](ctypes.byref(module), binary)
-
-        failed = load()
+    def _loaded(self, key: Key, text: str, binary: bytes) -> c_void_p:
+        """The driver's module of ``binary``, which ``text`` became. A kept one that the driver
+        refuses is made anew."""
+        context, module = self.context, c_void_p()
+        context.enter()
+        load = context.driver.functions["load"]
+        failed = load(ctypes.byref(module), binary)
         if failed in REFUSED:
-            compiler.forget(self.kept, text, target)
-            failed = load()
+            compiler = compiler_of(context.driver.vendor)
+            assert compiler is not None
+            compiler.forget(self.kept, text, context.found.target)
+            failed = load(ctypes.byref(module), self._binary(key, text))
         if failed:
             raise context.error("load", failed, device=self.name)
         return module

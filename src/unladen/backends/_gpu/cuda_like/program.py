@@ -117,8 +117,7 @@ class CudaProgram:
         words = Range(self.words, 0, nbytes)
         # On the devices that lack the function, no kernel has the constant.
         self.dispatches = []
-        for d in lowered.dispatches:
-            kernel = gpu.kernel(d.kernel, d.quant, d.constants)
+        for d, kernel in zip(lowered.dispatches, gpu.kernels(lowered.dispatches), strict=True):
             arguments = gpu.arguments(kernel.source, {**d.ranges, "step": words})
             self.dispatches.append(Bound(kernel, arguments, d.threads, d.grid,
                                          bool(d.constants.get("PDL"))))

@@ -128,6 +128,7 @@ class Vendor:
     * ``types``: arguments that differ from these tables.
     * ``may_abort``: the compiler may end the process. ``compiler_is_of_driver``: it comes with the
       driver, and only the driver's version tells it from others.
+    * ``n_compiled_at_once``: the most kernels that threads compile at the same time.
     * ``contexts_are_numbers``: a context is the device's number.
     * ``error_name``: the function that names an error; ``returns_name``: whether it returns it.
     * ``port``: the port of the C family.
@@ -171,6 +172,7 @@ class Vendor:
     may_abort: bool = False
     compiler_is_of_driver: bool = False
     newer_compiler: str = ""
+    n_compiled_at_once: int = 1
     contexts_are_numbers: bool = False
     returns_name: bool = False
     collectives: Collectives | None = None
