@@ -16,7 +16,8 @@
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
-#   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
+#   make fuzz    mutated files (FILES=20000), native fuzzers (SECONDS_EACH=180), and GPU kernels of
+#                random sizes on the emulator; wants clang++
 #   make soak    random clients of a server for SOAK_SECONDS=600
 #   make fuzz-api   CASES=5000 requests that the server's description allows, or doesn't
 #   make sanitize   TESTS="tests/..." over a module with the sanitizers, the pool under another, and
@@ -235,6 +236,7 @@ fuzz: .venv/tested-with .venv/installed
 	        -print_final_stats=1 -artifact_prefix=$(FUZZ_FOLDER)/$$name- \
 	        $(FUZZ_FOLDER)/corpus/$$name; \
 	done
+	UNLADEN_FUZZ_SECONDS=$(SECONDS_EACH) $(PYTEST_2) --timeout 0 tests/emulator/test_random_cases.py
 
 SOAK_SECONDS ?= 600
 soak: .venv/installed .venv/tested-with
