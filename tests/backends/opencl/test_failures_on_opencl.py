@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ import pytest
 from cases import running
 from cases.base import Maker
 from engine.test_fork import in_child
+from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.target import Constants
 from unladen.backends.base import BackendOptions
-from unladen.backends.opencl import driver, features, platforms
+from unladen.backends.opencl import device, driver, features, platforms
 from unladen.backends.opencl.backend import OpenClBackend
 from unladen.backends.opencl.device import Gpu, Memory
 from unladen.errors import (
@@ -41,6 +45,35 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     platforms.found.cache_clear()
     driver.library.cache_clear()
+
+
+@pytest.mark.parametrize(("refusal", "name"), [
+    ("doesn't compile", "opencl:9"), ("runs with 16 threads at most", "opencl:10")])
+def test_a_kernel_that_the_driver_refuses_gives_way_to_the_plain_one(
+        refusal: str, name: str, make_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    """It refuses those for integer products, which this device is said to have."""
+    monkeypatch.setenv(features.VARIABLE, "int_dot")
+    assemble, most, coded = c_texts.assemble, device.most_threads, [False]
+    compiles = refusal != "doesn't compile"
+
+    def text_of(kernel: str, quant: str, constants: Constants, port: Path) -> c_texts.Source:
+        made = assemble(kernel, quant, constants, port)
+        coded[0] = bool(constants.get("INT_DOT"))
+        more = "\n#error no such instruction\n" if coded[0] and not compiles else ""
+        return replace(made, text=made.text + more)
+
+    def threads(*program: Any) -> int:
+        return 16 if coded[0] and compiles else most(*program)
+    monkeypatch.setattr(c_texts, "assemble", text_of)
+    monkeypatch.setattr(device, "most_threads", threads)
+    path, prompt = make_model("llama", quant="Q4_0", n_embd=64, n_ff=96), [3, 4, 5, 6]
+    with caplog.at_level(logging.WARNING), Model(path, devices=[name]) as model:
+        found = model.logits(prompt)
+    said = [r.getMessage() for r in caplog.records if refusal in r.getMessage()]
+    assert said and all("Q4_0 by int_dot" in s and "plain kernels are used" in s for s in said)
+    with Model(path, devices=["reference"]) as model:
+        np.testing.assert_allclose(found, model.logits(prompt), rtol=0, atol=1e-3)
 
 
 def test_no_library(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def test_a_compiler_is_asked_for_a_version_that_it_takes(
                                                              for v in listed or ()),
                driver.DEVICE_OPENCL_C_FEATURES: b"".join(named(n, "3.0") for n in names
                                                          if n == FEATURE),
+               driver.DEVICE_SINGLE_FP_CONFIG: (0x3F).to_bytes(8, "little"),
                driver.DEVICE_EXTENSIONS: " ".join(n for n in names if n != FEATURE).encode()}
     real = driver.info
 
@@ -68,6 +69,10 @@ def test_a_compiler_is_asked_for_a_version_that_it_takes(
     assert options_of(found, frozenset()) == "-w -cl-std=CL1.2"
     composed = options_of(found, frozenset({"int_dot"}))
     assert composed == (options if "int_dot" in there else "-w -cl-std=CL1.2")
+    answers[driver.DEVICE_SINGLE_FP_CONFIG] = (0xBF).to_bytes(8, "little")
+    platforms.found.cache_clear()
+    assert options_of(platforms.found()[0], found.available) == (
+        f"{options} -cl-fp32-correctly-rounded-divide-sqrt")
 
 
 def test_answers_with_versions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.metal import devices, objc
 from unladen.backends.metal.objc import Object, text
-from unladen.errors import DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError, UnsupportedOp
 
 PORT = c_texts.FOLDER / "ports/metal.h"
 ENTRY = "kernel_main"
@@ -244,8 +244,9 @@ class Gpu:
             source = c_texts.assemble(kernel, quant, constants, PORT)
             pipeline = self._build(source.text, f"{self.name}: kernel {kernel} {quant}".rstrip())
             if (n := pipeline.send("maxTotalThreadsPerThreadgroup")) < constants["WG"]:
-                raise UnladenError(f"{self.name}: kernel {kernel} {quant} runs with {n} threads at "
-                                   f"most, and needs {constants['WG']}", hint="use wgpu:0")
+                raise UnsupportedOp(
+                    f"{self.name}: kernel {kernel} {quant} runs with {n} threads at most, and "
+                    f"needs {constants['WG']}", node=kernel, device=self.name, hint="use wgpu:0")
             found = self._compiled.setdefault(key, Compiled(source, pipeline))
         return found
 
@@ -296,6 +297,8 @@ def copy_within(commands: Commands, dst: Memory, dst_offset: int, src: Memory, s
         objc.send(blit, "endEncoding")  # Metal ends a process that frees an encoder before
 
 
-def _not_compiled(what: str, error: ctypes.c_void_p) -> UnladenError:
+def _not_compiled(what: str, error: ctypes.c_void_p) -> UnsupportedOp:
     said = text(objc.send(error.value, "localizedDescription")) if error else "no reason given"
-    return UnladenError(f"{what} doesn't compile:\n{said}", hint="an update of macOS may help")
+    device, _, kernel = what.partition(": ")
+    return UnsupportedOp(f"{what} doesn't compile:\n{said}", node=kernel, device=device,
+                         hint="an update of macOS may help")

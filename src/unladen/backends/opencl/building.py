@@ -9,10 +9,13 @@ from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends.opencl import driver
 from unladen.backends.opencl.driver import call, make
 from unladen.backends.opencl.platforms import Found
-from unladen.errors import UnladenError
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError, UnsupportedOp
 
 # Numbers of cl.h.
-_BINARY_SIZES, _BINARIES, _BUILD_LOG = 0x1165, 0x1166, 0x1183
+_BINARY_SIZES, _BINARIES, _BUILD_LOG, _WORK_GROUP_SIZE = 0x1165, 0x1166, 0x1183, 0x11B0
+
+ENTRY = b"kernel_main"
+"""The name of the function that a kernel's text defines."""
 
 
 class Builder:
@@ -48,11 +51,15 @@ class Builder:
         program = make(what, "clCreateProgramWithSource", self.context, 1, strings, sizes)
         try:
             self._build(program, options, what)
+        except (DeviceLost, OutOfMemory):
+            call(what, "clReleaseProgram", program)
+            raise
         except UnladenError as error:
             said = self._log(program, what)
             call(what, "clReleaseProgram", program)
-            raise UnladenError(f"{what} doesn't compile:\n{said}",
-                               hint="a driver update may help") from error
+            device, _, kernel = what.partition(": ")
+            raise UnsupportedOp(f"{what} doesn't compile:\n{said}", node=kernel, device=device,
+                                hint="a driver update may help") from error
         return program
 
     def _from_binary(self, binary: bytes, options: str, what: str) -> c_void_p:
@@ -92,12 +99,26 @@ def binary_of(program: c_void_p, what: str) -> bytes:
     return bytes(held[:sizes[0]])
 
 
+def most_threads(program: c_void_p, found: Found, what: str) -> int:
+    """The most threads that a workgroup of the program's kernel can have on the device."""
+    kernel = make(what, "clCreateKernel", program, ENTRY)
+    size = c_size_t(0)
+    call(what, "clGetKernelWorkGroupInfo", kernel, found.id, _WORK_GROUP_SIZE,
+         ctypes.sizeof(size), ctypes.byref(size), None)
+    call(what, "clReleaseKernel", kernel)
+    return size.value
+
+
 def options_of(found: Found, features: frozenset[str]) -> str:
     """The compiler's options for kernels that use ``features`` on the device ``found``. Without an
     instruction for packed products, ``int_dot`` is put together from others. Compilers of 3.0 may
-    refuse 2.0."""
+    refuse 2.0. Quotients and roots are rounded correctly where the device can do that: the ops'
+    bounds count on less error than OpenCL allows otherwise."""
     dot = "int_dot" in found.available and "int_dot" in features
     version = "1.2"
     if dot or "subgroups" in features:
         version = "3.0" if found.version >= (3, 0) else "2.0"
-    return f"-w -cl-std=CL{version}{' -DHAS_INT_DOT' if dot else ''}"
+    more = " -DHAS_INT_DOT" if dot else ""
+    if found.divides_exactly:
+        more += " -cl-fp32-correctly-rounded-divide-sqrt"
+    return f"-w -cl-std=CL{version}{more}"

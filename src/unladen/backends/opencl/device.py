@@ -19,18 +19,16 @@ from unladen.backends._gpu.pending import Pending
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.opencl import driver, features, recording
-from unladen.backends.opencl.building import Builder, options_of
+from unladen.backends.opencl.building import ENTRY, Builder, most_threads, options_of
 from unladen.backends.opencl.copying import CopyQueue
 from unladen.backends.opencl.driver import Caller, address
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
 from unladen.backends.opencl.recording import Recorder
-from unladen.errors import OutOfMemory, UnladenError
+from unladen.errors import OutOfMemory, UnladenError, UnsupportedOp
 
 log = logging.getLogger("unladen")
 
 PORT = c_texts.FOLDER / "ports/opencl.h"
-ENTRY = b"kernel_main"
-"""The name of the function that a kernel's text defines."""
 WRITE_BYTES = 8 << 20
 """An upload of more bytes waits until it is done; a smaller one leaves a copy of the bytes."""
 COMPLETE = 0
@@ -250,10 +248,21 @@ class Gpu:
             program = self.builder.build(source.text, self._options(),
                                          f"{self.name}: kernel {kernel} {quant}".rstrip())
             made = Compiled(source, program)
+            self._check_size(program, f"{kernel} {quant}".rstrip(), int(constants["WG"]))
             found = self._compiled.setdefault(key, made)
             if found is not made:  # another thread was first
                 self.caller.call("clReleaseProgram", program)
         return found
+
+    def _check_size(self, program: c_void_p, kernel: str, n_threads: int) -> None:
+        """Raise :class:`UnsupportedOp` where registers or local memory don't suffice for a
+        workgroup."""
+        most = most_threads(program, self.found, self.name)
+        if most < n_threads:
+            self.caller.call("clReleaseProgram", program)
+            raise UnsupportedOp(
+                f"{self.name}: kernel {kernel} runs with {most} threads at most, and needs "
+                f"{n_threads}", node=kernel, device=self.name, hint="another backend may have it")
 
     def _options(self) -> str:
         return options_of(self.found, self.features)

@@ -30,6 +30,7 @@ DEVICE_TYPE_ALL = 0xFFFFFFFF
 PLATFORM_NAME = 0x0902
 DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
 DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
+DEVICE_SINGLE_FP_CONFIG, CORRECTLY_ROUNDED = 0x101B, 1 << 7
 DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
 DEVICE_NAME, DRIVER_VERSION, DEVICE_VERSION = 0x102B, 0x102D, 0x102F
 DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x1030, 0x103D
@@ -45,6 +46,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "clGetPlatformInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
     "clGetDeviceIDs": (c_void_p, c_uint64, c_uint32, _POINTERS, POINTER(c_uint32)),
     "clGetDeviceInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clGetKernelWorkGroupInfo": (c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
     "clBuildProgram": (c_void_p, c_uint32, _POINTERS, c_char_p, c_void_p, c_void_p),
     "clGetProgramBuildInfo": (c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
     "clGetProgramInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),

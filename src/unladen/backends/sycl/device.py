@@ -19,7 +19,7 @@ from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.sycl import driver
 from unladen.backends.sycl.driver import dpctl, told
-from unladen.errors import OutOfMemory, UnladenError
+from unladen.errors import OutOfMemory, UnladenError, UnsupportedOp
 
 log = logging.getLogger("unladen")
 
@@ -213,10 +213,10 @@ class Gpu:
                     driver.OPTIONS + (" -DHAS_INT_DOT" if has_dot else ""))
             except program.SyclProgramCompilationError as error:
                 what = f"{self.name}: kernel {kernel} {quant}".rstrip()
-                raise UnladenError(
-                    f"{what} doesn't compile: {error or 'dpctl gives no reason'}",
-                    hint="the device opencl:0 has the same kernels and shows the compiler's words"
-                ) from error
+                raise UnsupportedOp(
+                    f"{what} doesn't compile: {error or 'dpctl gives no reason'}", node=kernel,
+                    device=self.name, hint="the device opencl:0 has the same kernels and shows the "
+                    "compiler's words") from error
             made = Compiled(source, made.get_sycl_kernel(ENTRY))
             found = self._compiled.setdefault(key, made)
         return found

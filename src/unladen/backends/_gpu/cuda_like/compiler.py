@@ -12,7 +12,7 @@ from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends._gpu.cuda_like.vendor import COMPILES, COMPILES_MORE, Chip, Vendor
 from unladen.backends._gpu.loading import lacks, load_library
-from unladen.errors import UnladenError
+from unladen.errors import UnsupportedOp
 
 
 class Compiler:
@@ -56,7 +56,8 @@ class Compiler:
 
     def binary(self, kept: Binaries, text: str, target: str, what: str) -> bytes:
         """The code of ``text`` for ``target``: what was kept, or what is compiled now. Raises
-        :class:`UnladenError` with the compiler's message; ``what`` is compiled, for people."""
+        :class:`UnsupportedOp` with the compiler's message; ``what`` is compiled, for people: the
+        device, a colon, and the kernel."""
         return kept.get(self._key(text, target), lambda: self.compiled(text, target, what))
 
     def forget(self, kept: Binaries, text: str, target: str) -> None:
@@ -70,8 +71,10 @@ class Compiler:
         """The code of ``text``, compiled now. Raises like :meth:`binary`."""
         code, log = self.attempt(text, self.vendor.options(target), target)
         if code is None:
-            raise UnladenError(f"{what} doesn't compile for {target}:\n{log}",
-                               hint="another version of the driver or of the compiler may help")
+            device, _, kernel = what.partition(": ")
+            raise UnsupportedOp(f"{what} doesn't compile for {target}:\n{log}", node=kernel,
+                                device=device,
+                                hint="another version of the driver or of the compiler may help")
         return code
 
     def attempt(self, text: str, options: tuple[str, ...], target: str) -> tuple[bytes | None, str]:

@@ -79,6 +79,9 @@ KERNEL(kv_write) {
   const u32 t = i / per_row / params.n_heads;
   const u32 d = i % per_row * at_once(kind);
   const u32 at = cache_slot(args, t, head, params.n_heads, params.block_tokens) * row_bytes;
-  store_numbers(args, is_value, kind, at, d, (t * params.n_heads + head) * numbers + d);
-  if (is_value && d == 0u && key_is_beyond(args, t * params.n_heads + head)) spoil(args, at);
+  const u32 from = (t * params.n_heads + head) * numbers + d;
+  store_numbers(args, is_value, kind, at, d, from);
+  if (is_value && d == 0u && key_is_beyond(args, t * params.n_heads + head)) {
+    spoil(args, at, from);
+  }
 }

@@ -85,6 +85,6 @@ KERNEL(norm_write) {
   const u32 at = slot * params.v_row_bytes;
   for (u32 d = at_once(V_TYPE) * LANE; d < params.v_numbers; d += at_once(V_TYPE) * WG) {
     store_numbers(args, 1, V_TYPE, at, d, row * params.v_numbers + d);
-    if (d == 0u && beyond > 0.0f) spoil(args, at);
+    if (d == 0u && beyond > 0.0f) spoil(args, at, row * params.v_numbers);
   }
 }

@@ -36,10 +36,14 @@ FN int is_beyond(float key) {
   return K_TYPE != F32 && (as_u32(part) & 0x7fffffffu) >= 0x477ff000u;
 }
 
-// Stores NaN as the first number of the values' row at byte `at`.
-FN void spoil(ARGS, u32 at) {
+// Stores NaN as the first number of the values' row at byte `at`; `from` is the place of that
+// number. It stores the type that the number was stored by, so that compilers keep the order.
+FN void spoil(ARGS, u32 at, u32 from) {
   if (V_TYPE == F32) {
     put_word(args, 1, at, 0x7fc00000u);
+  } else if (V_TYPE == F16) {
+    const u32 two = stored_halves(number(args, 1, from), number(args, 1, from + 1u));
+    put_word(args, 1, at, (two & 0xffff0000u) | 0x7e00u);
   } else {
     put_half(args, 1, at, 0x7e00u);
   }

@@ -78,7 +78,12 @@ typedef const __global uint *Bytes;
 
 #define sqrt_f32(x) sqrt(x)
 #define log_f32(x) log(x)
+// Where fma isn't an instruction it is many.
+#ifdef FP_FAST_FMAF
 #define fma_f32(a, b, c) fma(a, b, c)
+#else
+#define fma_f32(a, b, c) ((a) * (b) + (c))
+#endif
 #define round_f32(x) rint(x)
 #define floor_f32(x) floor(x)
 #define abs_f32(x) fabs(x)
