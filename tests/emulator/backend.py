@@ -28,6 +28,7 @@ from unladen.backends.base import BackendOptions, Device, Program, Segment, devi
 from unladen.discover import PLUGIN_PATH
 from unladen.errors import BackendNotInitialised
 from unladen.quants import codebook
+from unladen.schedule.trust.probe import fault
 
 ORDERS = ("up", "down", "shuffled")
 """The orders in which threads and workgroups run."""
@@ -180,15 +181,19 @@ class EmulatorBackend(EmulatedBackend):
 
 @contextmanager
 def plugged_in() -> Iterator[None]:
-    """The emulator is a backend for models meanwhile; its plug-in folder is found."""
-    caches = backends.registry, backends.found, backends._scanned, backends._named
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(PLUGIN_PATH, str(build.HERE / "plugin"))
+    """The emulator is a backend for models meanwhile, a new one each time; its plug-in folder is
+    found. What trials found before, perhaps of a planted fault, is forgotten."""
+    caches = (backends.registry, backends.found, backends._scanned, backends._created,
+              backends._named, fault)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(PLUGIN_PATH, str(build.HERE / "plugin"))
+            for cache in caches:
+                cache.cache_clear()
+            yield
+    finally:
         for cache in caches:
             cache.cache_clear()
-        yield
-    for cache in caches:
-        cache.cache_clear()
 
 
 __all__ = ["Emulated", "EmulatorBackend", "KernelFault", "of_gpu", "plugged_in", "run"]

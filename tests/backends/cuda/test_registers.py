@@ -36,6 +36,7 @@ def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.G
     chips = [f"--chip={chip}" for chip in CHIPS if (chip >= 90) == (part == "new")]
     done = subprocess.run([sys.executable, gate.__file__, *chips, f"--seconds={SECONDS}",
                            f"--seed={rng.integers(1 << 31)}"], text=True, capture_output=True,
+                          timeout=800,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
