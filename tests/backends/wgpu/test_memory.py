@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Use
+from unladen.backends.wgpu import gpu as gpu_module
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
@@ -64,6 +66,99 @@ def test_weights_in_shared_memory_take_no_way_through_the_queue(
     backend.write(buffer, data)
     monkeypatch.undo()
     assert np.array_equal(backend.read(buffer, 4096), data)
+
+
+class Counting:
+    """A queue that counts the bytes written to it."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue, self.n_bytes = queue, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.queue, name)
+
+    def write_buffer(self, buffer: Any, offset: int, data: Any) -> None:
+        self.queue.write_buffer(buffer, offset, data)
+        self.n_bytes += data.nbytes
+
+
+@pytest.mark.parametrize("piece", [1000, 5000, 50_000])
+def test_what_waits_in_the_queue_is_bounded(backend: WgpuBackend, rng: Rng, piece: int,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the pieces are in which weights come, and without any other work."""
+    monkeypatch.setattr(gpu_module, "WRITE_BYTES", 8000)
+    backend.open("wgpu:14", BackendOptions())
+    gpu = backend.gpu("wgpu:14")
+    gpu.maps_weights = False
+    buffer = backend.alloc(gpu.device, 200_000, "weights")
+    queue: Any = Counting(gpu.queue)
+    monkeypatch.setattr(gpu, "queue", queue)
+    submitted: dict[int, int] = {}
+    done = most = 0
+    submit, wait_for = gpu.submit, gpu.wait_for
+
+    def submitting(*commands: Any) -> int:
+        number = submit(*commands)
+        submitted[number] = queue.n_bytes
+        return number
+
+    def waiting(number: int) -> None:
+        nonlocal done, most
+        most = max(most, queue.n_bytes - done)
+        wait_for(number)
+        done = submitted.get(number, done)
+    monkeypatch.setattr(gpu, "submit", submitting)
+    monkeypatch.setattr(gpu, "wait_for", waiting)
+    data = rng.integers(0, 256, 200_000, np.uint8)
+    for start in range(0, len(data), piece):
+        backend.write(buffer, data[start:start + piece], start)
+    assert queue.n_bytes == len(data) and done >= len(data) - 4 * 8000
+    assert most <= 4 * 8000
+    assert np.array_equal(backend.read(buffer, len(data)), data)
+
+
+@pytest.mark.parametrize("method", ["map_sync", "write_mapped"])
+def test_an_interrupted_write_leaves_nothing_mapped(
+        backend: WgpuBackend, small: Gpu, rng: Rng, monkeypatch: pytest.MonkeyPatch, method: str
+        ) -> None:
+    """Work that used a mapped buffer would end the process."""
+    if not small.maps_weights:
+        pytest.skip("the adapter has memory of its own, or maps no buffers of kernels")
+    buffer, other = (backend.alloc(small.device, 4096, "weights") for _ in range(2))
+    first, second = rng.integers(0, 256, (2, 4096), np.uint8)
+    backend.write(buffer, first)
+    kind = type(buffer.parts[0].buffer)  # type: ignore[attr-defined]
+
+    def interrupted(mine: Any, *arguments: Any) -> None:
+        if method == "map_sync":
+            mine.map_async(*arguments)
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, method, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            backend.write(buffer, second)
+    assert backend.copy(other, 0, buffer, 0, 4096)
+    assert np.array_equal(backend.read(other, 4096), first)
+    backend.write(buffer, second)
+    assert np.array_equal(backend.read(buffer, 4096), second)
+
+
+def test_an_interrupt_while_a_mapping_ends(backend: WgpuBackend, small: Gpu, rng: Rng,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    if not small.maps_weights:
+        pytest.skip("the adapter has memory of its own, or maps no buffers of kernels")
+    buffer = backend.alloc(small.device, 4096, "weights")
+    data = rng.integers(0, 256, 4096, np.uint8)
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu_module, "end_mapping", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            backend.write(buffer, data[::-1].copy())
+    backend.write(buffer, data)
+    assert np.array_equal(backend.read(buffer, 4096), data)
+
+
+def interrupt(_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_copies_within_a_buffer(backend: WgpuBackend, small: Gpu, rng: Rng) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from unladen.backends.base import Device
 from unladen.backends.wgpu import features, source
 from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, native
 from unladen.backends.wgpu.failure import typed
+from unladen.backends.wgpu.mapping import end_mapping
 from unladen.backends.wgpu.source import Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
 from unladen.quants import codebook
@@ -41,8 +43,9 @@ BOUNDS_CHECKS = 1
 come from files. ForceLoopBounding (2) is left out: it counts the iterations of every loop in 64
 bits, and with it a model's steps took 2.4 times as long on an H200. Kernels don't need it: their
 loops count up or down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
-WRITE_BYTES = 32 << 20
-"""The most bytes of one upload. The queue keeps a copy of them until the upload is done."""
+WRITE_BYTES = 16 << 20
+"""The most bytes of one upload. The queue keeps a copy of them until the upload is done, so after
+so many bytes it is told to begin, and at most two such portions are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,10 @@ class Gpu:
         # Staging buffers that the host has mapped or is mapping.
         self.mapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self.is_closed = False
+        # Bytes in the queue since the last portion was submitted, and that portion's number.
+        self._n_waiting = 0
+        self._portion: int | None = None
+        self._writing = threading.Lock()
         wanted = features.device_features(adapter) + ([MAPPABLE] if self.maps_weights else [])
         with typed(name):
             self.wgpu = adapter.request_device_sync(
@@ -132,17 +139,36 @@ class Gpu:
         with typed(self.name, requested=data.nbytes):
             is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
             if is_mappable and offset % 8 == 0 and data.nbytes:
-                buffer.map_sync("WRITE", offset, data.nbytes)
-                buffer.write_mapped(data, offset)
-                buffer.unmap()
+                self._write_mapped(buffer, offset, data)
                 return
             for start in range(0, data.nbytes, WRITE_BYTES):
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
-                if data.nbytes > WRITE_BYTES or is_mappable:
+                self._count_written(piece.nbytes)
+                if is_mappable:
                     # Empty the queue: a later write through a mapping would overtake this one.
-                    self.queue.submit([])
-                    self.wgpu._poll_wait()
+                    self.wait_for(self.submit())
+
+    def _write_mapped(self, buffer: Any, offset: int, data: Bytes) -> None:
+        with self._writing:
+            if buffer.map_state != "unmapped":
+                end_mapping(buffer)  # an interrupt came while another write ended its mapping
+            try:
+                buffer.map_sync("WRITE", offset, data.nbytes)
+                buffer.write_mapped(data, offset)
+            finally:
+                end_mapping(buffer)
+
+    def _count_written(self, nbytes: int) -> None:
+        """Submit what is in the queue once that is a portion, and wait for the portion before."""
+        with self._writing:
+            self._n_waiting += nbytes
+            if self._n_waiting < WRITE_BYTES:
+                return
+            self._n_waiting = 0
+            before, self._portion = self._portion, self.submit()
+        if before is not None:
+            self.wait_for(before)
 
     @property
     def is_lost(self) -> bool:
@@ -158,11 +184,12 @@ class Gpu:
         with typed(self.name):
             self.wgpu._poll_wait()
 
-    def submit(self, commands: Any) -> int:
-        """Submit a command buffer and return the number of this submission for :meth:`wait_for`."""
+    def submit(self, *commands: Any) -> int:
+        """Submit command buffers, and all writes before them. Returns the number of this submission
+        for :meth:`wait_for`."""
         libf, ffi = native()
-        handles = ffi.new("WGPUCommandBuffer[]", [commands._internal])
-        return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, 1, handles))
+        handles = ffi.new("WGPUCommandBuffer[]", [each._internal for each in commands])
+        return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, len(commands), handles))
 
     def wait_for(self, submission: int) -> None:
         """Wait until ``submission`` is done."""
