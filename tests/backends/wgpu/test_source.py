@@ -82,7 +82,7 @@ def block(code: str, at: int) -> str:
 
 
 def branches(text: str, *, which: int) -> str:
-    """``text`` without comments, and with one side of each #if that has two (``which`` 1: #else)."""
+    """``text`` without comments, and with one side of each #if (``which`` 1: what #else has)."""
     kept: list[str] = []
     sides: list[list[list[str]]] = []
     for line in re.sub(r"//.*", "", text).split("\n"):

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from unladen.backends.wgpu.mapping import end_mapping
 from unladen.backends.wgpu.source import Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
 from unladen.quants import codebook
+
+if TYPE_CHECKING:
+    from unladen.backends.wgpu.vulkan import Card
 
 LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
@@ -104,7 +107,7 @@ class Gpu:
     def free_bytes(self) -> int:
         """Bytes that can be allocated now, as far as known."""
         if shares_host_memory(self.adapter):
-            return free_host_bytes()
+            return min(free_host_bytes(), self.device.memory_bytes)
         return self.device.memory_bytes or UNKNOWN_MEMORY
 
     def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False,
@@ -269,12 +272,9 @@ def device_of(adapter: Any, name: str) -> Device:
     info = adapter.info
     is_software = info["adapter_type"] == "CPU"
     kind, speed = (", software", SOFTWARE_SPEED) if is_software else ("", 0.0)
-    if shares_host_memory(adapter):
-        memory = total_host_bytes()
-    else:
-        memory = card.memory_bytes if (card := card_of(adapter)) else 0
-    used = features.chosen(adapter)
-    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
+    used = features.listed(adapter)
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory_of(adapter),
+                  speed, speed,
                   features=tuple((f, f in used) for f in sorted(features.available(adapter))),
                   is_default=adapter in hardware(),
                   max_binding_bytes=min(adapter.limits["max-storage-buffer-binding-size"],
@@ -286,3 +286,21 @@ def device_of(adapter: Any, name: str) -> Device:
 def shares_host_memory(adapter: Any) -> bool:
     """Whether the adapter allocates the host's memory."""
     return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
+
+
+def memory_of(adapter: Any) -> int:
+    """Bytes of memory that the adapter can use; 0 where nobody says."""
+    card = budget_of(adapter)
+    if not shares_host_memory(adapter):
+        return card.memory_bytes if card else 0
+    total = total_host_bytes()
+    if adapter.info["backend_type"] == "Metal":
+        return total * 2 // 3  # what Metal recommends to use at most on small machines
+    return min(total, card.heap_bytes) if card and card.heap_bytes else total
+
+
+def budget_of(adapter: Any) -> Card | None:
+    """The card that says how much memory the adapter can use now; None where nobody says."""
+    info = adapter.info
+    is_metal = info["adapter_type"] == "IntegratedGPU" and info["backend_type"] == "Metal"
+    return None if is_metal or info["adapter_type"] == "CPU" else card_of(adapter)
