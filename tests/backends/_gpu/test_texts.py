@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from cases import running
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import registry
+from unladen.backends._gpu.target import Range
 from unladen.backends.wgpu import source
 
 Rng = np.random.Generator
@@ -66,3 +68,17 @@ def test_wgsl_takes_every_dispatch(op: str, rng: Rng) -> None:
             if isinstance(what, bytes):
                 assert len(what) == struct_bytes(text, name), (d.kernel, name)
     assert seen
+
+
+@pytest.mark.parametrize("op", sorted(registry()))
+def test_no_range_is_bound_twice_where_it_is_written(op: str, rng: Rng) -> None:
+    """WebGPU forbids that."""
+    for d in dispatches(op, rng):
+        kinds = {name: kind for _, kind, name in
+                 source.assemble(d.kernel, d.quant, d.constants).bindings}
+        bound = [(name, r) for name, r in d.ranges.items() if isinstance(r, Range)]
+        for (name, a), (other, b) in itertools.combinations(bound, 2):
+            meet = a.buffer is b.buffer and max(a.offset, b.offset) < min(
+                a.offset + a.nbytes, b.offset + b.nbytes)
+            written = "storage" in (kinds[name], kinds[other])
+            assert not (meet and written), (d.kernel, name, other)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import running
+from cases.base import Maker
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Use
@@ -187,6 +189,23 @@ def test_weights_cut_by_rows_change_nothing(make_model: Callable[..., Path], sma
         parts = [len(p.buffer.parts) for p in model.engine.plan._placed.values()]
         assert max(parts) > 1
         np.testing.assert_array_equal(model.logits(ids), whole)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 5, 20])
+@pytest.mark.parametrize("formats", [("F32", "Q8_0"), ("Q4_0", "F16"), ("Q8_0", "Q8_0")])
+@pytest.mark.parametrize("residual", [False, True])
+def test_gate_and_up_in_different_pieces(backend: WgpuBackend, small: Gpu, rng: Rng,
+                                         formats: tuple[str, str], n_tokens: int, residual: bool
+                                         ) -> None:
+    small.max_binding = 32 << 10
+    m = Maker(rng, n_tokens)
+    x = m.input("T", 256, values=rng.standard_normal((n_tokens, 256)) / 16)
+    more = [m.input("T", 100)] if residual else []
+    case = m.case("linear", x, *more, weights={
+        f"w{i}": m.weight(f"w{i}", 100, 256, quant=quant) for i, quant in enumerate(formats)},
+                  attrs={"act": "silu", **({"residual": True} if residual else {})})
+    run = running.Bench(backend, case, BackendOptions(precise=True), SMALL)
+    running.check(case, run.run(), precise=True, what=str(formats))
 
 
 def test_too_much_at_once_is_an_error_with_advice(make_model: Callable[..., Path], small: Gpu
