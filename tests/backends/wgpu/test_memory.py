@@ -13,11 +13,14 @@ from cases import running
 from cases.base import Maker
 from unladen import Model
 from unladen.backends import backend_of
+from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends.base import BackendOptions, Use
 from unladen.backends.wgpu import gpu as gpu_module
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
+from unladen.backends.wgpu.program import WgpuProgram
 from unladen.errors import OutOfMemory
+from unladen.graph.graph import KVSpec
 
 Rng = np.random.Generator
 SMALL = "wgpu:9"
@@ -35,9 +38,9 @@ def backend() -> WgpuBackend:
 def small(backend: WgpuBackend) -> Iterator[Gpu]:
     backend.open(SMALL, BackendOptions())
     gpu = backend.gpu(SMALL)
-    kept = gpu.max_binding, gpu.max_buffer
+    kept = gpu.max_binding, gpu.max_buffer, gpu.workgroup_bytes
     yield gpu
-    gpu.max_binding, gpu.max_buffer = kept
+    gpu.max_binding, gpu.max_buffer, gpu.workgroup_bytes = kept
 
 
 @pytest.mark.parametrize("use", ["weights", "arena"])
@@ -206,6 +209,19 @@ def test_gate_and_up_in_different_pieces(backend: WgpuBackend, small: Gpu, rng: 
                   attrs={"act": "silu", **({"residual": True} if residual else {})})
     run = running.Bench(backend, case, BackendOptions(precise=True), SMALL)
     running.check(case, run.run(), precise=True, what=str(formats))
+
+
+@pytest.mark.parametrize(("k_dim", "tokens"), [(512, 4), (1024, 2)])
+def test_long_rows_in_little_memory_of_a_workgroup(backend: WgpuBackend, small: Gpu, rng: Rng,
+                                                   k_dim: int, tokens: int) -> None:
+    small.workgroup_bytes = WORKGROUP_BYTES
+    m = Maker(rng, 21, n_seqs=2, max_history=40, kv_types=("F16", "F16"))
+    spec = KVSpec(0, 1, k_dim, 64)
+    case = m.case("attention", m.input("T", 3 * k_dim), state=spec,
+                  attrs={"n_heads": 3, "scale": k_dim ** -0.5}, kv=m.cache(spec))
+    run = running.Bench(backend, case, device=SMALL)
+    assert isinstance(run.program, WgpuProgram) and run.program.lowered.tile_tokens == tokens
+    running.check(case, run.run(), precise=True, what="long rows")
 
 
 def test_too_much_at_once_is_an_error_with_advice(make_model: Callable[..., Path], small: Gpu

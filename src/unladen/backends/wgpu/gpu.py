@@ -94,6 +94,7 @@ class Gpu:
         self.max_binding: int = adapter.limits["max-storage-buffer-binding-size"] // 256 * 256
         self.max_buffer: int = adapter.limits["max-buffer-size"] // 256 * 256
         self.max_storage_buffers: int = adapter.limits["max-storage-buffers-per-shader-stage"]
+        self.workgroup_bytes: int = adapter.limits["max-compute-workgroup-storage-size"]
         self.alignment: int = adapter.limits["min-storage-buffer-offset-alignment"]
         self.step_layout = self._layout(((0, "read-only-storage"),))
         self._pipelines: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Pipeline] = {}

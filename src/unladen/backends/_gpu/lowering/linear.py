@@ -36,6 +36,9 @@ from unladen.types import Limits
 MOST_BINDINGS = 13
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
+ROUNDED_BINDINGS = 9
+"""How many ranges a gated product binds that has biases and a codebook, and x as int8 from a norm.
+A device that can bind fewer rounds no rows in norms."""
 MOST_TOGETHER = 3
 """The most weights of one dispatch."""
 
