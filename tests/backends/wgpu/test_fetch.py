@@ -32,3 +32,23 @@ def test_an_interrupt_inside_the_callback_is_raised_and_nothing_is_lost(
         result()
     for _ in range(2):
         np.testing.assert_array_equal(result(), data)
+
+
+def test_an_interrupt_before_the_last_result_is_unmapped(
+        rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next fetch through the same memory unmaps it: work that used a mapped buffer would end
+    the process."""
+    backend = backend_of("wgpu")
+    device = backend.open("wgpu:0", BackendOptions())
+    data = rng.integers(0, 256, 64, np.uint8)
+    buffer, staging = backend.alloc(device, 64, "arena"), backend.alloc(device, 64, "staging")
+    backend.write(buffer, data)
+    backend.fetch(buffer, 64, staging=staging)()
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch, "end_mapping", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            backend.fetch(buffer, 64, staging=staging)
+    np.testing.assert_array_equal(backend.fetch(buffer, 64, staging=staging)(), data)

@@ -61,3 +61,64 @@ def test_every_loop_counts_to_its_end() -> None:
             counter = step.split()[0].removesuffix("++")
             assert re.search(rf"(?<!\w){counter}\b.* (<|<=|>) ", condition), (path, head)
             assert re.fullmatch(r" *\w+(\+\+| (\+|\*|/)= .+)", step), (path, head)
+
+
+def kernel_texts() -> list[Path]:
+    return sorted(source.FOLDER.glob("*.wgsl"))
+
+
+BARRIER = re.compile(r"\b(workgroupBarrier|sum_all|max_all)\(")
+"""What all threads of a workgroup must come to together."""
+
+
+def block(code: str, at: int) -> str:
+    """The text between the brace at ``at`` and the one that closes it."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[i], 0)
+        if depth == 0:
+            return code[at:i]
+    raise AssertionError(code[at:])
+
+
+def branches(text: str, *, which: int) -> str:
+    """``text`` without comments, and with one side of each #if (``which`` 1: what #else has)."""
+    kept: list[str] = []
+    sides: list[list[list[str]]] = []
+    for line in re.sub(r"//.*", "", text).split("\n"):
+        if line.startswith("#if"):
+            sides.append([[]])
+        elif line.startswith("#else"):
+            sides[-1].append([])
+        elif line.startswith("#end") and not line.startswith("#enable"):
+            chosen = sides.pop()
+            (sides[-1][-1] if sides else kept).extend(chosen[min(which, len(chosen) - 1)])
+        elif not line.startswith("#"):
+            (sides[-1][-1] if sides else kept).append(line)
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("path", kernel_texts(), ids=lambda path: path.stem)
+def test_threads_come_to_barriers_together(path: Path, which: int) -> None:
+    """By the rules of WGSL for uniform control flow, and by those of D3D12's compiler, which takes
+    no barrier after a thread may have returned."""
+    code = branches(path.read_text(), which=which)
+    apart = {"lane", "who", *re.findall(r"var<workgroup> (\w+)", code)}
+    main = block(code, code.index("{", code.index("fn main(")))
+
+    def differs(text: str, *known: str) -> bool:
+        """Whether a thread may have its own value, as far as the compiler knows."""
+        names = set(re.findall(r"(?<![.\w])[A-Za-z_]\w*", text)).difference(known)
+        return bool(apart & names) and "workgroupUniformLoad" not in text
+    for name, value in re.findall(r"\b(?:let|var) (\w+)[^=;]*= ([^;]*);", main):
+        if differs(value):
+            apart.add(name)
+    for head in re.finditer(r"\b(?:for|if) \((.*)\) \{", main):
+        body = block(main, head.end() - 1)
+        counter = re.match(r"var (\w+) = ([^;]*);", head[1])
+        known = [counter[1]] if counter and not differs(counter[2]) else []
+        if differs(head[1], *known):
+            assert not BARRIER.search(body), (head[0], body)
+        returns = "return;" in body and BARRIER.search(main[head.end() + len(body):])
+        assert not returns, (head[0], body)

@@ -80,6 +80,16 @@ def test_what_the_adapter_has_and_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "int_dot" in error.value.hint
 
 
+def test_an_adapter_without_a_feature_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is listed, since another one may have the feature; only opening it is an error."""
+    monkeypatch.setattr(features, "WANTED", {"subgroups": ("wings",), "int_dot": ()})
+    monkeypatch.setenv(features.VARIABLE, "subgroups,int_dot")
+    (first, *_) = WgpuBackend().devices()
+    assert dict(first.features) == {"int_dot": True}
+    with pytest.raises(InvalidArgument, match="asks for subgroups"):
+        WgpuBackend().open("wgpu:0", BackendOptions())
+
+
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Integer dot products of Q4_0 whose high halves count twice."""

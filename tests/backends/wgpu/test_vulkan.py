@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,6 +49,9 @@ def test_the_layout_of_the_structures() -> None:
     assert (ctypes.sizeof(vulkan._Budget), vulkan._Budget.usage.offset) == (272, 144)
     assert (ctypes.sizeof(vulkan._InstanceInfo), ctypes.sizeof(vulkan._Application)) == (64, 48)
     assert (ctypes.sizeof(vulkan._Extension), ctypes.sizeof(vulkan._Heap)) == (260, 16)
+    assert (ctypes.sizeof(vulkan._Identity), vulkan._Identity.device.offset) == (64, 16)
+    assert (ctypes.sizeof(vulkan._Pci), vulkan._Pci.address.offset) == (32, 16)
+    assert (ctypes.sizeof(vulkan._Properties), vulkan._Properties.raw.offset) == (16 + 4096, 16)
 
 
 @pytest.mark.parametrize(("heaps", "budgets", "expected"), [
@@ -62,12 +68,22 @@ def test_own_memory(heaps: list[tuple[int, int]], budgets: list[tuple[int, int]]
     assert own_memory(heaps, budgets) == expected
 
 
+@pytest.mark.parametrize(("heaps", "budgets", "expected"), [
+    ([(GIB // 2, LOCAL), (14 * GIB, 0)], None, (14.5 * GIB, 14.5 * GIB)),
+    ([(GIB // 2, LOCAL), (14 * GIB, 0)], [(GIB // 2, GIB), (10 * GIB, GIB)],
+     (14.5 * GIB, 9 * GIB)), ([], None, (0, 0))])
+def test_all_memory(heaps: list[tuple[int, int]], budgets: list[tuple[int, int]] | None,
+                    expected: tuple[float, float]) -> None:
+    assert vulkan.all_memory(heaps, budgets) == expected
+
+
 @dataclass
 class Driver:
     """A Vulkan library with devices of ``names``, each of 8 GiB with 5 GiB of budget."""
 
     names: list[bytes]
     has_budget: bool = True
+    has_address: bool = False
     version: int = vulkan.VERSION
     status: int = 0
     destroyed: list[int] = field(default_factory=list)
@@ -88,14 +104,26 @@ class Driver:
 
     def vkEnumerateDeviceExtensionProperties(self, device: Any, layer: None, ref: Any, items: Any
                                              ) -> int:
-        ref._obj.value = int(self.has_budget)
-        for item in items or ():
-            item.name = vulkan.BUDGET
+        names = [vulkan.BUDGET] * self.has_budget + [vulkan.PCI] * self.has_address
+        ref._obj.value = len(names)
+        for item, name in zip(items or (), names, strict=False):
+            item.name = name
         return 0
 
     def vkGetPhysicalDeviceProperties(self, device: Any, raw: Any) -> None:
         head = np.array([self.version, 1, 0x10DE, 0x2684, 2], np.uint32).tobytes()
         raw[:len(head) + 12] = head + self.names[device.value - 1].ljust(12, b"\0")
+
+    def vkGetPhysicalDeviceProperties2(self, device: Any, ref: Any) -> None:
+        assert ref._obj.type == vulkan.PROPERTIES_2
+        kind = vulkan._Pci if self.has_address else vulkan._Identity
+        said = ctypes.cast(ref._obj.next, ctypes.POINTER(kind)).contents
+        if self.has_address:
+            assert said.type == vulkan.PCI_PROPERTIES
+            said.address[:] = [0, 3, 0, device.value]
+        else:
+            assert said.type == vulkan.ID_PROPERTIES
+            said.device[:] = [0] * 15 + [device.value - 1]
 
     def vkGetPhysicalDeviceMemoryProperties2(self, device: Any, ref: Any) -> None:
         memory = ref._obj
@@ -113,9 +141,15 @@ class Driver:
     (Driver([b"card", b"other"], has_budget=False), 8 * GIB)])
 def test_cards_of_a_driver(monkeypatch: pytest.MonkeyPatch, driver: Driver, free: int) -> None:
     monkeypatch.setattr(vulkan, "_load", lambda: driver)
-    assert list(vulkan.cards()) == [Card(0x10DE, 0x2684, name, 8 * GIB, free)
-                                    for name in ("card", "other")]
+    memory = 2 * (8 * GIB, free)
+    # A UUID of zeros says nothing.
+    assert list(vulkan.cards()) == [
+        Card(0x10DE, 0x2684, name, *memory, place)
+        for name, place in (("card", b""), ("other", b"\0" * 15 + b"\1"))]
     assert driver.destroyed == [77]
+    monkeypatch.setattr(driver, "has_address", True)
+    assert [c.place for c in vulkan.cards()] == [
+        np.array([0, 3, 0, i], np.uint32).tobytes() for i in (1, 2)]
 
 
 def test_drivers_that_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +220,71 @@ def test_what_is_used_unasked(has: Has, monkeypatch: pytest.MonkeyPatch, kinds: 
     assert list(device_names(None)) == expected
     monkeypatch.setenv(DEVICES_VARIABLE, "cpu:1")
     assert device_names(None) == ("cpu:1",)
+
+
+def test_two_drivers_of_one_card(has: Has) -> None:
+    """Each card is used once, by the first driver that lists it; unknown cards all are."""
+    def cards(*places: bytes) -> list[Card]:
+        return [Card(7, 1, "card", 10, 9, 10, 9, place) for place in places]
+    found = [Adapter("DiscreteGPU") for _ in range(4)]
+    for places, used in (((b"a", b"a", b"b", b"b"), [0, 2]), ((b"a", b"b", b"a", b"b"), [0, 1]),
+                         ((b"a", b"b", b"c", b"d"), [0, 1, 2, 3]), ((b"",) * 4, [0, 1, 2, 3]),
+                         ((b"a", b"a"), [0, 2, 3]), ((), [0, 1, 2, 3])):
+        has(found, cards(*places))
+        assert [found.index(a) for a in adapters.hardware()] == used
+    has([Adapter("DiscreteGPU", "D3D12") for _ in range(2)], cards(b"a", b"a"))
+    assert len(adapters.hardware()) == 2
+
+
+def test_an_integrated_processor_has_what_its_driver_offers(
+        has: Has, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the host's memory, which isn't its own."""
+    monkeypatch.setattr(gpu, "total_host_bytes", lambda: 30 * GIB)
+    card = Card(7, 1, "card", GIB, GIB, 16 * GIB, 12 * GIB)
+    for adapter, cards, expected in (
+            (Adapter("IntegratedGPU"), [card], 16 * GIB), (Adapter("IntegratedGPU"), [], 30 * GIB),
+            (Adapter("IntegratedGPU"), [Card(7, 1, "old", 0, 0)], 30 * GIB),
+            (Adapter("IntegratedGPU"), [Card(7, 1, "card", 0, 0, 64 * GIB)], 30 * GIB),
+            (Adapter("IntegratedGPU", "Metal"), [card], 20 * GIB),
+            (Adapter("CPU"), [card], 30 * GIB)):
+        has([adapter], cards)
+        assert device_of(adapter, "wgpu:0").memory_bytes == expected
+
+
+@pytest.mark.parametrize(("kind", "free_host", "expected"), [
+    ("IntegratedGPU", 20 * GIB, 12 * GIB), ("IntegratedGPU", 5 * GIB, 5 * GIB),
+    ("CPU", 20 * GIB, 20 * GIB)])
+def test_what_is_free_for_an_integrated_processor(
+        has: Has, monkeypatch: pytest.MonkeyPatch, kind: str, free_host: int, expected: int
+        ) -> None:
+    has([adapter := Adapter(kind)], [Card(7, 1, "card", GIB, GIB, 16 * GIB, 12 * GIB)])
+    monkeypatch.setattr(gpu, "total_host_bytes", lambda: 30 * GIB)
+    monkeypatch.setattr(gpu, "free_host_bytes", lambda: free_host)
+    backend, device = WgpuBackend(), device_of(adapter, "wgpu:0")
+    opened = object.__new__(gpu.Gpu)
+    opened.adapter, opened.device = adapter, device
+    monkeypatch.setattr(backend, "gpu", lambda name: opened)
+    assert backend.free_bytes(device) == expected
+    assert opened.free_bytes() == min(free_host, device.memory_bytes)
+
+
+def test_threads_that_load_drivers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one sets isn't taken from the other."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    inside, left = threading.Event(), threading.Event()
+
+    def other() -> str | None:
+        with adapters._quiet_drivers():
+            inside.set()
+            left.wait()
+            return os.environ.get("XDG_RUNTIME_DIR")
+    with ThreadPoolExecutor(1) as pool:
+        with adapters._quiet_drivers():
+            found = pool.submit(other)
+            inside.wait(0.3)  # without a lock the other comes in
+        left.set()
+        assert found.result()
+    assert "XDG_RUNTIME_DIR" not in os.environ
 
 
 def test_budget_is_what_is_free(has: Has, monkeypatch: pytest.MonkeyPatch) -> None:

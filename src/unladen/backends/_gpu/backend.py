@@ -8,6 +8,7 @@ from typing import Final
 
 from unladen.backends._gpu.joining import normed, rounded, rounded_bytes, turned, written
 from unladen.backends._gpu.lowering import registry
+from unladen.backends._gpu.lowering.linear import ROUNDED_BINDINGS
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
 from unladen.backends._gpu.target import Family, Target
 from unladen.backends.base import Backend, BackendOptions, Device
@@ -36,6 +37,9 @@ class GpuBackend(Backend):
             return False
         # Kernels read whole words from the cache, and four numbers of a key at a time.
         if state is not None and (state.k_dim % 4 or state.v_dim % 2):
+            return False
+        if not device.is_pretend and (  # it has no limits
+                how.n_bindings(node) > self.gpu(device.name).max_storage_buffers):
             return False
         return how.supports(node)
 
@@ -67,8 +71,9 @@ class GpuBackend(Backend):
                 self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
                 if len(w.shape) > 1)
 
-        norms = (rounded(nodes, inner, takes_codes) if self.family.has_kernel(NORM_QUANTIZE)
-                 else [])
+        rounds = (self.family.has_kernel(NORM_QUANTIZE)
+                  and target.max_storage_buffers >= ROUNDED_BINDINGS)
+        norms = rounded(nodes, inner, takes_codes) if rounds else []
         by_norms = {value for each in normed(nodes, inner, target) for value in each.passed}
         return {**dict.fromkeys(by_norms.union(turned(nodes, inner)), 0),
                 **{y: rounded_bytes(y, target, limits) for y in norms}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unladen.backends._gpu.step import RopeTable, Size
+from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.target import MAX_GROUPS, Constants, Range
 
 Groups = tuple[int, int, int]
@@ -46,12 +46,14 @@ class Lowered:
     * ``tables``: tables of RoPE that every step uploads.
     * ``chosen``: where the segment writes the tokens that it chose.
     * ``n_kv_heads``: the fewest key/value heads of its layers.
+    * ``tile_tokens``: the most tokens of a tile of attention, in a prefill.
     """
 
     dispatches: Sequence[Dispatch]
     tables: Sequence[RopeTable] = ()
     chosen: Range | None = None
     n_kv_heads: int = 1
+    tile_tokens: int = TILE_TOKENS
 
 
 def fold(n: int) -> tuple[int, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import functools
 import logging
+import os
+import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -58,9 +60,15 @@ class OpeningBackend(GpuBackend, Generic[G]):
 
     def __init__(self) -> None:
         self._gpus: dict[str, G] = {}
+        self.renew_lock()
         _backends().add(self)
         # By name of a device. Kept when it is closed, since its kernels are still wrong afterwards.
         self._forgone: dict[str, Forgone] = {}
+
+    def renew_lock(self) -> None:
+        """Make the lock for opening. A forked child makes its own, since the thread that held the
+        old one doesn't exist there."""
+        self._opening = threading.RLock()
 
     @abstractmethod
     def make(self, name: str, number: int, forgone: Forgone) -> G:
@@ -74,13 +82,17 @@ class OpeningBackend(GpuBackend, Generic[G]):
         number = device_number(device)
         self.check_process()
         name = f"{self.name}:{number}"
-        if name not in self._gpus or self._gpus[name].is_lost:
-            self._gpus[name] = self.make(name, number, self._forgone.setdefault(name, set()))
-        return self._gpus[name].device
+        with self._opening:
+            gpu = self._gpus.get(name)
+            if gpu is None or gpu.is_lost:
+                gpu = self.make(name, number, self._forgone.setdefault(name, set()))
+                self._gpus[name] = gpu
+        return gpu.device
 
     def close(self, device: Device) -> None:
         """See the base class. What the driver made is freed with the last buffer or program that
-        refers to it."""
+        refers to it. Takes no lock: the garbage collector may close a device in any thread, while
+        that thread holds a lock which opening waits for."""
         gpu = self._gpus.pop(device.name, None)
         if gpu is not None:
             gpu.is_closed = True
@@ -111,7 +123,14 @@ class OpeningBackend(GpuBackend, Generic[G]):
 @functools.cache
 def _backends() -> weakref.WeakSet[OpeningBackend[Any]]:
     """The backends that this process has."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_renew_locks)
     return weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for backend in list(_backends()):
+        backend.renew_lock()
 
 
 @atexit.register

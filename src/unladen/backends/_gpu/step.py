@@ -14,7 +14,8 @@ from unladen.graph.batch import Batch, arrays_of
 from unladen.types import Limits
 
 TILE_TOKENS = 8
-"""How many tokens of one sequence a workgroup of attention computes together, in a prefill."""
+"""How many tokens of one sequence a workgroup of attention computes together, in a prefill. Where
+it has too little memory for so many long rows, there are fewer."""
 KEYS_PER_SPLIT = 64
 """The fewest keys in a workgroup's share; with fewer, sharing keys would not pay."""
 MAX_SPLITS = 64
@@ -90,9 +91,10 @@ class _Places:
 class Step:
     """Writes the batch as words: numbers of the step, the places of arrays, then the arrays."""
 
-    def __init__(self, batch: Batch, limits: Limits, tables: Sequence[RopeTable], n_kv_heads: int
-                 ) -> None:
+    def __init__(self, batch: Batch, limits: Limits, tables: Sequence[RopeTable], n_kv_heads: int,
+                 tile_tokens: int = TILE_TOKENS) -> None:
         self.batch = batch
+        self.tile_tokens = tile_tokens
         self.tables = tables
         self.n_kv_heads = n_kv_heads
         self.header = words_of(type(batch))
@@ -169,7 +171,8 @@ class Step:
         b, found = self.batch, []
         for seq in range(b.n_seqs):
             first, end = int(b.q_start[seq]), int(b.q_start[seq + 1])
-            found += [(t, min(TILE_TOKENS, end - t), seq) for t in range(first, end, TILE_TOKENS)]
+            found += [(t, min(self.tile_tokens, end - t), seq)
+                      for t in range(first, end, self.tile_tokens)]
         tiles = np.array(found, np.int32).reshape(-1)
         return tiles, Size(b.n_tokens, b.n_outputs, len(found), 1, False, b.skip)
 

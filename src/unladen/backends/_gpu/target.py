@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ ALIGNMENT = 256
 """A range that begins at a multiple of so many bytes can be bound on every device."""
 WORKGROUP_BYTES = 16 << 10
 """Bytes of memory that a workgroup has on every device."""
+FEWEST_BINDINGS = 8
+"""The ranges of memory that a kernel can bind at once on every device of WebGPU."""
 MAX_GROUPS = 65535
 """The most workgroups along one dimension of a grid that every device takes."""
 
@@ -48,6 +50,14 @@ class Family(Protocol):
     def has_codes(self, quant: str) -> bool:
         """Whether kernels can read weights in format ``quant`` as int8 codes times a scale; False
         for ""."""
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """A device that says how much memory its workgroups have. Others are taken to have enough for
+    all kernels."""
+
+    workgroup_bytes: int
 
 
 class Target(Protocol):

@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -73,19 +74,36 @@ def adapters() -> Sequence[Any]:
     return tuple(sorted(found, key=_rank))
 
 
+class _Quiet:
+    """Locks the environment while drivers are loaded."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        """Make a new lock: in a forked child, the thread that held the old one doesn't exist."""
+        self.lock = threading.RLock()
+
+
+_QUIET: Final = _Quiet()
+
+
 @contextlib.contextmanager
 def _quiet_drivers() -> Iterator[None]:
     """Set XDG_RUNTIME_DIR if it isn't set, as on a machine without a screen. Vulkan drivers look
     for a Wayland display, whose library would print a complaint for each driver."""
-    if "XDG_RUNTIME_DIR" in os.environ:
-        yield
-        return
     import tempfile
-    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
-    try:
-        yield
-    finally:
-        del os.environ["XDG_RUNTIME_DIR"]
+    with _QUIET.lock:
+        if "XDG_RUNTIME_DIR" in os.environ:
+            yield
+            return
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+        try:
+            yield
+        finally:
+            os.environ.pop("XDG_RUNTIME_DIR", None)
 
 
 def _rank(adapter: Any) -> int:
@@ -96,21 +114,44 @@ def _rank(adapter: Any) -> int:
 def hardware() -> Sequence[Any]:
     """The adapters that are used where no devices are named: the discrete GPUs, or else the first
     integrated one. All belong to one driver of wgpu, since another driver lists the same cards
-    again."""
+    again. So may two drivers of Vulkan; the first one is used."""
     for kind in ("DiscreteGPU", "IntegratedGPU"):
         found = [a for a in adapters() if a.info["adapter_type"] == kind]
         alike = [a for a in found if a.info["backend_type"] == found[0].info["backend_type"]]
         if alike:
-            return alike if kind == "DiscreteGPU" else alike[:1]
+            return _once(alike) if kind == "DiscreteGPU" else alike[:1]
     return []
+
+
+def _once(found: Sequence[Any]) -> Sequence[Any]:
+    """The adapters of ``found`` without those of cards that come before in it."""
+    numbers = [_number(a) for a in found]
+    if len(set(numbers)) == len(numbers) or found[0].info["backend_type"] != "Vulkan":
+        return found
+    cards, seen, kept = _cards(), set(), []
+    for adapter in found:
+        card = _card_among(cards, adapter)
+        place = card.place if card is not None else b""
+        if not place or place not in seen:
+            kept.append(adapter)
+        seen.add(place)
+    return kept
+
+
+def _cards() -> Sequence[vulkan.Card]:
+    from unladen.backends.wgpu import vulkan  # imported only where there are adapters
+    with _quiet_drivers():
+        return vulkan.cards()
 
 
 def card_of(adapter: Any) -> vulkan.Card | None:
     """The Vulkan device of an adapter, with its memory now; None where Vulkan doesn't list it.
     Among identical cards the n-th adapter is the n-th card."""
-    from unladen.backends.wgpu import vulkan  # imported only where there are adapters
-    with _quiet_drivers():
-        cards = [c for c in vulkan.cards() if _number(adapter) == (c.vendor_id, c.device_id)]
+    return _card_among(_cards(), adapter)
+
+
+def _card_among(found: Sequence[vulkan.Card], adapter: Any) -> vulkan.Card | None:
+    cards = [c for c in found if _number(adapter) == (c.vendor_id, c.device_id)]
     alike = [a for a in adapters() if _number(a) == _number(adapter)
              and a.info["backend_type"] == adapter.info["backend_type"]]
     place = alike.index(adapter) if adapter in alike else 0

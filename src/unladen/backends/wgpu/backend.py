@@ -16,7 +16,7 @@ from unladen.backends.base import (
 )
 from unladen.backends.wgpu import adapters, memory, source
 from unladen.backends.wgpu.fetch import fetch
-from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
+from unladen.backends.wgpu.gpu import Gpu, budget_of, device_of, shares_host_memory
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.program import WgpuProgram
 
@@ -42,8 +42,13 @@ class WgpuBackend(OpeningBackend[Gpu]):
 
     def free_bytes(self, device: Device) -> int:
         gpu = self.gpu(device.name)
-        card = None if shares_host_memory(gpu.adapter) else adapters.card_of(gpu.adapter)
-        return gpu.free_bytes() if card is None else card.free_bytes
+        card = budget_of(gpu.adapter)
+        if card is None:
+            return gpu.free_bytes()
+        if not shares_host_memory(gpu.adapter):
+            return card.free_bytes
+        free = gpu.free_bytes()
+        return min(free, card.free_heap_bytes) if card.heap_bytes else free
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)

@@ -43,6 +43,14 @@ def chosen(adapter: Any) -> frozenset[str]:
                             _suitable(adapter.info))
 
 
+def listed(adapter: Any) -> frozenset[str]:
+    """The features that kernels use, without those that the environment asks for and the adapter
+    lacks: only opening it is an error then. Raises :class:`InvalidArgument` where the environment
+    asks for one that doesn't exist."""
+    return available(adapter) & abilities.chosen(
+        VARIABLE, frozenset(WANTED), adapter.info["device"], _suitable(adapter.info))
+
+
 def _suitable(info: Mapping[str, Any]) -> frozenset[str]:
     if info["adapter_type"] == "CPU":
         return frozenset()

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from unladen.backends._gpu.target import Bytes
-from unladen.backends.wgpu.adapters import PROCESS, load, native
+from unladen.backends.wgpu.adapters import PROCESS, native
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
+from unladen.backends.wgpu.mapping import end_mapping
 from unladen.backends.wgpu.memory import WgpuBuffer, read
 from unladen.errors import DeviceLost
 
@@ -129,8 +130,5 @@ def fetch(src: WgpuBuffer, nbytes: int, offset: int, staging: WgpuBuffer | None
 def _unmap(gpu: Gpu, through: Any) -> None:
     """End the last fetch through the buffer ``through``."""
     if through in gpu.mapped:
-        gpu.mapped.remove(through)
-        try:
-            native()[0].wgpuBufferUnmap(through._internal)
-        except load()[0].GPUValidationError:
-            pass  # an interrupt came before the buffer was mapped
+        end_mapping(through)
+        gpu.mapped.discard(through)

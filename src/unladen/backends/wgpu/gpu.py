@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +19,13 @@ from unladen.backends.base import Device
 from unladen.backends.wgpu import features, source
 from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, native
 from unladen.backends.wgpu.failure import typed
+from unladen.backends.wgpu.mapping import end_mapping
 from unladen.backends.wgpu.source import Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
 from unladen.quants import codebook
+
+if TYPE_CHECKING:
+    from unladen.backends.wgpu.vulkan import Card
 
 LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
@@ -41,8 +46,9 @@ BOUNDS_CHECKS = 1
 come from files. ForceLoopBounding (2) is left out: it counts the iterations of every loop in 64
 bits, and with it a model's steps took 2.4 times as long on an H200. Kernels don't need it: their
 loops count up or down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
-WRITE_BYTES = 32 << 20
-"""The most bytes of one upload. The queue keeps a copy of them until the upload is done."""
+WRITE_BYTES = 16 << 20
+"""The most bytes of one upload. The queue keeps a copy of them until the upload is done, so after
+so many bytes it is told to begin, and at most two such portions are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,10 @@ class Gpu:
         # Staging buffers that the host has mapped or is mapping.
         self.mapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self.is_closed = False
+        # Bytes in the queue since the last portion was submitted, and that portion's number.
+        self._n_waiting = 0
+        self._portion: int | None = None
+        self._writing = threading.Lock()
         wanted = features.device_features(adapter) + ([MAPPABLE] if self.maps_weights else [])
         with typed(name):
             self.wgpu = adapter.request_device_sync(
@@ -84,6 +94,7 @@ class Gpu:
         self.max_binding: int = adapter.limits["max-storage-buffer-binding-size"] // 256 * 256
         self.max_buffer: int = adapter.limits["max-buffer-size"] // 256 * 256
         self.max_storage_buffers: int = adapter.limits["max-storage-buffers-per-shader-stage"]
+        self.workgroup_bytes: int = adapter.limits["max-compute-workgroup-storage-size"]
         self.alignment: int = adapter.limits["min-storage-buffer-offset-alignment"]
         self.step_layout = self._layout(((0, "read-only-storage"),))
         self._pipelines: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Pipeline] = {}
@@ -97,7 +108,7 @@ class Gpu:
     def free_bytes(self) -> int:
         """Bytes that can be allocated now, as far as known."""
         if shares_host_memory(self.adapter):
-            return free_host_bytes()
+            return min(free_host_bytes(), self.device.memory_bytes)
         return self.device.memory_bytes or UNKNOWN_MEMORY
 
     def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False,
@@ -132,17 +143,36 @@ class Gpu:
         with typed(self.name, requested=data.nbytes):
             is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
             if is_mappable and offset % 8 == 0 and data.nbytes:
-                buffer.map_sync("WRITE", offset, data.nbytes)
-                buffer.write_mapped(data, offset)
-                buffer.unmap()
+                self._write_mapped(buffer, offset, data)
                 return
             for start in range(0, data.nbytes, WRITE_BYTES):
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
-                if data.nbytes > WRITE_BYTES or is_mappable:
+                self._count_written(piece.nbytes)
+                if is_mappable:
                     # Empty the queue: a later write through a mapping would overtake this one.
-                    self.queue.submit([])
-                    self.wgpu._poll_wait()
+                    self.wait_for(self.submit())
+
+    def _write_mapped(self, buffer: Any, offset: int, data: Bytes) -> None:
+        with self._writing:
+            if buffer.map_state != "unmapped":
+                end_mapping(buffer)  # an interrupt came while another write ended its mapping
+            try:
+                buffer.map_sync("WRITE", offset, data.nbytes)
+                buffer.write_mapped(data, offset)
+            finally:
+                end_mapping(buffer)
+
+    def _count_written(self, nbytes: int) -> None:
+        """Submit what is in the queue once that is a portion, and wait for the portion before."""
+        with self._writing:
+            self._n_waiting += nbytes
+            if self._n_waiting < WRITE_BYTES:
+                return
+            self._n_waiting = 0
+            before, self._portion = self._portion, self.submit()
+        if before is not None:
+            self.wait_for(before)
 
     @property
     def is_lost(self) -> bool:
@@ -158,11 +188,12 @@ class Gpu:
         with typed(self.name):
             self.wgpu._poll_wait()
 
-    def submit(self, commands: Any) -> int:
-        """Submit a command buffer and return the number of this submission for :meth:`wait_for`."""
+    def submit(self, *commands: Any) -> int:
+        """Submit command buffers, and all writes before them. Returns the number of this submission
+        for :meth:`wait_for`."""
         libf, ffi = native()
-        handles = ffi.new("WGPUCommandBuffer[]", [commands._internal])
-        return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, 1, handles))
+        handles = ffi.new("WGPUCommandBuffer[]", [each._internal for each in commands])
+        return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, len(commands), handles))
 
     def wait_for(self, submission: int) -> None:
         """Wait until ``submission`` is done."""
@@ -242,12 +273,9 @@ def device_of(adapter: Any, name: str) -> Device:
     info = adapter.info
     is_software = info["adapter_type"] == "CPU"
     kind, speed = (", software", SOFTWARE_SPEED) if is_software else ("", 0.0)
-    if shares_host_memory(adapter):
-        memory = total_host_bytes()
-    else:
-        memory = card.memory_bytes if (card := card_of(adapter)) else 0
-    used = features.chosen(adapter)
-    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
+    used = features.listed(adapter)
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory_of(adapter),
+                  speed, speed,
                   features=tuple((f, f in used) for f in sorted(features.available(adapter))),
                   is_default=adapter in hardware(),
                   max_binding_bytes=min(adapter.limits["max-storage-buffer-binding-size"],
@@ -259,3 +287,21 @@ def device_of(adapter: Any, name: str) -> Device:
 def shares_host_memory(adapter: Any) -> bool:
     """Whether the adapter allocates the host's memory."""
     return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
+
+
+def memory_of(adapter: Any) -> int:
+    """Bytes of memory that the adapter can use; 0 where nobody says."""
+    card = budget_of(adapter)
+    if not shares_host_memory(adapter):
+        return card.memory_bytes if card else 0
+    total = total_host_bytes()
+    if adapter.info["backend_type"] == "Metal":
+        return total * 2 // 3  # what Metal recommends to use at most on small machines
+    return min(total, card.heap_bytes) if card and card.heap_bytes else total
+
+
+def budget_of(adapter: Any) -> Card | None:
+    """The card that says how much memory the adapter can use now; None where nobody says."""
+    info = adapter.info
+    is_metal = info["adapter_type"] == "IntegratedGPU" and info["backend_type"] == "Metal"
+    return None if is_metal or info["adapter_type"] == "CPU" else card_of(adapter)

@@ -53,7 +53,8 @@ class WgpuProgram:
 
     def __post_init__(self) -> None:
         self.dispatches = bound(self.gpu, self.lowered.dispatches)
-        self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads)
+        self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
+                         self.lowered.tile_tokens)
         n_bytes = self.step.words.nbytes
         self.step_words = Range(self.gpu.buffer(n_bytes), 0, n_bytes)
         self.step_bindings = self.gpu.bind_step(self.step_words)

@@ -16,8 +16,10 @@ LIBRARIES = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib")
 """Names of Vulkan's loader on Linux, Windows and macOS."""
 VERSION = 1 << 22 | 1 << 12
 """Vulkan 1.1, the first version that reports budgets of memory."""
-INSTANCE_INFO, PROPERTIES_2, BUDGET_PROPERTIES = 1, 1000059006, 1000237000
+INSTANCE_INFO, MEMORY_PROPERTIES_2, BUDGET_PROPERTIES = 1, 1000059006, 1000237000
 """VkStructureType of the structures below."""
+PROPERTIES_2, ID_PROPERTIES, PCI_PROPERTIES = 1000059001, 1000071004, 1000212000
+"""The same for those that say which card a device is."""
 DEVICE_LOCAL = 1
 """VK_MEMORY_HEAP_DEVICE_LOCAL_BIT: the heap is the device's own memory."""
 MAX_TYPES, MAX_HEAPS = 32, 16
@@ -26,18 +28,30 @@ PROPERTIES_BYTES = 4096
 """Room for VkPhysicalDeviceProperties, which has 824 bytes so far."""
 BUDGET = b"VK_EXT_memory_budget"
 """The extension that says how much of a heap a process may have."""
+PCI = b"VK_EXT_pci_bus_info"
+"""The extension that says where a card is plugged in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A Vulkan device: its numbers and its name, which WebGPU has, too; the bytes of its own
-    memory; and how many of these are free for this process (all, if the driver doesn't say)."""
+    """A Vulkan device.
+
+    * ``vendor_id``, ``device_id``, ``name``: as WebGPU has them, too.
+    * ``memory_bytes``: bytes of its own memory.
+    * ``free_bytes``: how many of these are free for this process; all, if the driver doesn't say.
+    * ``heap_bytes``, ``free_heap_bytes``: the same for all memory that it can use.
+    * ``place``: where the card is plugged in, or else its UUID; the same for every driver of one
+      card. Empty where the driver says neither.
+    """
 
     vendor_id: int
     device_id: int
     name: str
     memory_bytes: int
     free_bytes: int
+    heap_bytes: int = 0
+    free_heap_bytes: int = 0
+    place: bytes = b""
 
 
 def cards() -> Sequence[Card]:
@@ -60,11 +74,22 @@ def own_memory(heaps: Sequence[tuple[int, int]], budgets: Sequence[tuple[int, in
     if not own:
         return 0, 0
     largest = max(own, key=lambda i: heaps[i][0])
-    size = heaps[largest][0]
+    return heaps[largest][0], _free(heaps, budgets)[largest]
+
+
+def all_memory(heaps: Sequence[tuple[int, int]], budgets: Sequence[tuple[int, int]] | None
+               ) -> tuple[int, int]:
+    """(bytes, free bytes) of all heaps together; see :func:`own_memory`."""
+    return sum(size for size, _ in heaps), sum(_free(heaps, budgets))
+
+
+def _free(heaps: Sequence[tuple[int, int]], budgets: Sequence[tuple[int, int]] | None) -> list[int]:
+    """Free bytes of each heap."""
     if budgets is None:
-        return size, size
-    budget, used = budgets[largest]
-    return size, min(size, max(0, budget - used))
+        return [size for size, _ in heaps]
+    # There may be budgets of heaps that don't exist.
+    return [min(size, max(0, budget - used))
+            for (size, _), (budget, used) in zip(heaps, budgets, strict=False)]
 
 
 class _Application(ctypes.Structure):
@@ -115,6 +140,29 @@ class _Memory(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p), ("n_types", ctypes.c_uint32),
                 ("types", _Type * MAX_TYPES), ("n_heaps", ctypes.c_uint32),
                 ("heaps", _Heap * MAX_HEAPS)]
+
+
+class _Properties(ctypes.Structure):
+    """VkPhysicalDeviceProperties2."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p),
+                ("raw", ctypes.c_uint64 * (PROPERTIES_BYTES // 8))]
+
+
+class _Identity(ctypes.Structure):
+    """VkPhysicalDeviceIDProperties."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p),
+                ("device", ctypes.c_uint8 * 16), ("driver", ctypes.c_uint8 * 16),
+                ("luid", ctypes.c_uint8 * 8), ("nodes", ctypes.c_uint32),
+                ("has_luid", ctypes.c_uint32)]
+
+
+class _Pci(ctypes.Structure):
+    """VkPhysicalDevicePCIBusInfoPropertiesEXT: domain, bus, device and function."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p),
+                ("address", ctypes.c_uint32 * 4)]
 
 
 def _load() -> ctypes.CDLL | None:
@@ -169,11 +217,24 @@ def _card(vulkan: ctypes.CDLL, device: ctypes.c_void_p) -> Card:
         return Card(vendor, number, label, 0, 0)
     extensions = _listed(lambda n, items: vulkan.vkEnumerateDeviceExtensionProperties(
         device, None, n, items), _Extension)
-    memory, budget = _Memory(type=PROPERTIES_2), _Budget(type=BUDGET_PROPERTIES)
-    has_budget = any(e.name == BUDGET for e in extensions)
+    names = {e.name for e in extensions}
+    memory, budget = _Memory(type=MEMORY_PROPERTIES_2), _Budget(type=BUDGET_PROPERTIES)
+    has_budget = BUDGET in names
     if has_budget:
         memory.next = ctypes.cast(ctypes.pointer(budget), ctypes.c_void_p)
     vulkan.vkGetPhysicalDeviceMemoryProperties2(device, ctypes.byref(memory))
     heaps = [(h.size, h.flags) for h in memory.heaps[:memory.n_heaps]]
     pairs = list(zip(budget.budget, budget.usage, strict=True)) if has_budget else None
-    return Card(vendor, number, label, *own_memory(heaps, pairs))
+    return Card(vendor, number, label, *own_memory(heaps, pairs), *all_memory(heaps, pairs),
+                _place(vulkan, device, has_address=PCI in names))
+
+
+def _place(vulkan: ctypes.CDLL, device: ctypes.c_void_p, *, has_address: bool) -> bytes:
+    """See :attr:`Card.place`. Makers' drivers agree on the address, and not always on the UUID."""
+    identity, pci = _Identity(type=ID_PROPERTIES), _Pci(type=PCI_PROPERTIES)
+    asked = pci if has_address else identity
+    properties = _Properties(type=PROPERTIES_2,
+                             next=ctypes.cast(ctypes.pointer(asked), ctypes.c_void_p))
+    vulkan.vkGetPhysicalDeviceProperties2(device, ctypes.byref(properties))
+    said = bytes(pci.address if has_address else identity.device)
+    return said if has_address or any(said) else b""

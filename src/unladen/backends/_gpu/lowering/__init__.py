@@ -33,9 +33,11 @@ def lower(target: Target, segment: Segment) -> Lowered:
     bind more than the device can bind at once."""
     low = Lowering(target, segment)
     replaced = {*low.turned.values(), *(n for each in low.normed.values() for n in each.replaced)}
+    low.tile_tokens = min((registry()[node.op].tile_tokens(node, target) for node in segment.nodes),
+                          default=low.tile_tokens)
     for node in segment.nodes:
         if node not in replaced:
             low.add(registry()[node.op], node)
     heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
     chosen = None if segment.chosen is None else low.value(segment.chosen)
-    return Lowered(low.dispatches, low.tables, chosen, min(heads, default=1))
+    return Lowered(low.dispatches, low.tables, chosen, min(heads, default=1), low.tile_tokens)

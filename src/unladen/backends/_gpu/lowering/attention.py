@@ -14,7 +14,7 @@ from unladen.backends._gpu.step import (
     TILE_TOKENS,
     Size,
 )
-from unladen.backends._gpu.target import WORKGROUP_BYTES, Constants, Range
+from unladen.backends._gpu.target import WORKGROUP_BYTES, Constants, Range, Sharing, Target
 from unladen.backends.base import BackendOptions, PlacedKV
 from unladen.graph.graph import KVSpec, Node
 from unladen.graph.ops.attention import Scoring
@@ -74,11 +74,21 @@ class Attention(OpLowering):
                 {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
         if limits.n_tokens > 1:
             ranges["y"] = y
-            kernel, heads, threads, constants = _kernel(spec, n_heads, TILE_TOKENS,
+            kernel, heads, threads, constants = _kernel(spec, n_heads, low.tile_tokens,
                                                         by_matrices=by_matrices)
             per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
             low.emit(kernel, _grid(per_tile, decode=False), threads, ranges,
                      {**constants, **formats})
+
+    def tile_tokens(self, node: Node, target: Target) -> int:
+        """Fewer where rows are so long that a workgroup has too little memory for them."""
+        assert node.state is not None
+        n_tokens = TILE_TOKENS
+        if isinstance(target, Sharing):
+            while n_tokens > 1 and target.workgroup_bytes < _shared_bytes(
+                    node.state, node.int_attr("n_heads"), n_tokens):
+                n_tokens //= 2
+        return n_tokens
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for the results of workgroups that share keys."""
@@ -133,6 +143,17 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int, *, by_matrices: bool
     heads = max(1, min(group, rows // n_tokens))
     return "attention", heads, THREADS, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
                                          "KT": _keys(n_tokens * heads)}
+
+
+def _shared_bytes(spec: KVSpec, n_heads: int, n_tokens: int) -> int:
+    """The most bytes of a workgroup's memory that the kernel for tiles of ``n_tokens`` takes,
+    without matrix units."""
+    kernel, heads, _, constants = _kernel(spec, n_heads, n_tokens, by_matrices=False)
+    if kernel == "attention_wide":
+        return WORKGROUP_BYTES
+    rows, keys = n_tokens * heads, int(constants["KT"])
+    # Queries; scores and weights; the largest score of each row; the places of values.
+    return 4 * (rows * (spec.k_dim + 2 * keys + 1) + keys)
 
 
 def _by_matrices(spec: KVSpec, group: int, n_tokens: int) -> tuple[str, int, int, Constants]:

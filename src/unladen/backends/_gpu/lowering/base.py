@@ -14,9 +14,9 @@ import numpy.typing as npt
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
 from unladen.backends._gpu.joining import code_bytes, normed, turned, written
 from unladen.backends._gpu.memory import of_gpu
-from unladen.backends._gpu.step import RopeTable, Size
+from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
-from unladen.backends._gpu.target import Constants, Range, Target
+from unladen.backends._gpu.target import FEWEST_BINDINGS, Constants, Range, Target
 from unladen.backends.base import BackendOptions, Placed, PlacedKV, Segment
 from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
@@ -46,6 +46,11 @@ class OpLowering(ABC):
         """Whether a node with these attributes can be lowered."""
         return True
 
+    def n_bindings(self, node: Node) -> int:
+        """How many ranges of memory a device must be able to bind at once to run ``node``, with the
+        step's words and a codebook. Dispatches that bind more are only for devices that can."""
+        return FEWEST_BINDINGS
+
     def reads_blocks(self, node: Node, weight: Weight) -> bool:
         """Whether kernels can read ``weight`` of ``node`` in a block format; otherwise it is
         F32."""
@@ -73,6 +78,10 @@ class OpLowering(ABC):
         rounds = not options.precise and any(map(target.family.has_codes, formats))
         return used if rounds else used - {"int_dot"}
 
+    def tile_tokens(self, node: Node, target: Target) -> int:
+        """The most tokens of a tile of attention with which ``node`` runs on ``target``."""
+        return TILE_TOKENS
+
     @abstractmethod
     def lower(self, low: Lowering, node: Node) -> None:
         """Append the dispatches of ``node`` to ``low``."""
@@ -83,7 +92,7 @@ class Lowering:
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
     :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
-    replace in steps of few rows."""
+    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -98,6 +107,7 @@ class Lowering:
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
         self.done_for_few: set[Node] = set()
+        self.tile_tokens = TILE_TOKENS
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
 from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
@@ -36,6 +36,9 @@ from unladen.types import Limits
 MOST_BINDINGS = 13
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
+ROUNDED_BINDINGS = 9
+"""How many ranges a gated product binds that has biases and a codebook, and x as int8 from a norm.
+A device that can bind fewer rounds no rows in norms."""
 MOST_TOGETHER = 3
 """The most weights of one dispatch."""
 
@@ -74,8 +77,8 @@ class Linear(OpLowering):
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
-        halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
-        return halves + (0 if options.precise else sum(code_bytes(node.inputs[0], limits)))
+        codes = 0 if options.precise else sum(code_bytes(node.inputs[0], limits))
+        return _gated_scratch(limits, node) + codes
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
@@ -104,7 +107,7 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
     few = _operand(low, node) if node.inputs[0] in low.rounded else {}
     if few and not only_few_coded(low.target):
         return Prepared(few)
-    at = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
+    at = _gated_scratch(low.segment.limits, node)
     coded = _quantized(low, node, at, few=not few)
     if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
         return Prepared(coded, few)
@@ -179,36 +182,37 @@ def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
     written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
     rows, out = symbol(y), low.value(y)
-    pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
+    both = matrices(low, node, "w0"), matrices(low, node, "w1")
     biases: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
         if role in node.weights}
-    together = (all((a.quant, a.in_tiles) == (b.quant, b.in_tiles) for a, b in pairs)
-                and "residual" not in node.attrs)
+    # Weights of different formats, or in different places, may be cut into other pieces.
+    cuts = [[(m.quant, m.in_tiles, m.first_row, m.n_rows) for m in found] for found in both]
+    together = cuts[0] == cuts[1] and "residual" not in node.attrs
     if together:
-        for a, b in pairs:
+        for a, b in zip(*both, strict=True):
             ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
                                                 **_operand(low, node), **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded)
-    _gated_apart(low, node, pairs, coded, few=not together)
+    _gated_apart(low, node, both, coded, few=not together)
 
 
-def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], coded: Prepared,
+def _gated_apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], coded: Prepared,
                  *, few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)
     if not few and low.most(rows) <= FEW_ROWS:
         return
-    half = _half_scratch(low.segment.limits, node)
-    halves = [low.scratch(i * half, half) for i in range(2)]
-    for i in range(2):
+    size = _product_bytes(low.segment.limits, node)
+    halves = [low.scratch(i * size, size) for i in range(2)]
+    for i, found in enumerate(both):
         extra: dict[str, Range | bytes] = {**_many(low, node), "y": halves[i]}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
-        for pair in pairs:
-            product(low, pair[i], rows, extra, coded, few=few)
+        for m in found:
+            product(low, m, rows, extra, coded, few=few)
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
@@ -216,17 +220,25 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
             return None
         return *fold(-(-n * cols // ELEMENT_THREADS)), 1
 
-    out = low.value(y)
+    # A dispatch must not bind a range twice where it writes to it, so the sum has another place.
+    is_last = "residual" not in node.attrs
+    out = low.value(y) if is_last else low.scratch(2 * size, size)
     # The fields of glu's Params: one gate for each column, no limit, no offset.
     params = numbers(cols, 1, 0.0, 0.0, 0.0)
     low.emit("glu", grid, ELEMENT_THREADS,
              {"params": params, "a": halves[0], "b": halves[1], "y": out},
              {"ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
-    if "residual" in node.attrs:
+    if not is_last:
         low.emit("add", grid, ELEMENT_THREADS, {
-            "params": numbers(cols), "a": out, "b": low.value(node.inputs[-1]), "y": out},
-                 {"ROW_KIND": rows_word(rows)})
+            "params": numbers(cols), "a": out, "b": low.value(node.inputs[-1]),
+            "y": low.value(y)}, {"ROW_KIND": rows_word(rows)})
 
 
-def _half_scratch(limits: Limits, node: Node) -> int:
+def _gated_scratch(limits: Limits, node: Node) -> int:
+    """Bytes for both products of a gated unit, and for its result where a residual is added."""
+    n = 0 if "act" not in node.attrs else 3 if "residual" in node.attrs else 2
+    return n * _product_bytes(limits, node)
+
+
+def _product_bytes(limits: Limits, node: Node) -> int:
     return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT

@@ -33,7 +33,7 @@ from unladen.backends._gpu.lowering.base import (
     symbol,
 )
 from unladen.backends._gpu.step import Size
-from unladen.backends._gpu.target import ALIGNMENT, Constants, Range
+from unladen.backends._gpu.target import ALIGNMENT, FEWEST_BINDINGS, Constants, Range
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops.gated import GatedUnit
@@ -69,6 +69,14 @@ class Moe(OpLowering):
         w = node.weights
         alike = "gate" not in w or w["gate"].quant == w["up"].quant
         return alike and w["router"].shape[0] <= MAX_EXPERTS
+
+    def n_bindings(self, node: Node) -> int:
+        """Those of the kernels for hidden rows of many tokens, or for the sums of few; see
+        :func:`_unit` and :func:`_results`."""
+        has = node.weights
+        # Besides: matrix, x, y, two arrays that say which pairs, the step's words and a codebook.
+        hidden = 7 + has_gate(node) + weighs_input(node) + ("gate_b" in has) + ("up_b" in has)
+        return max(hidden, 7 + ("down_scale" in has) + ("down_b" in has), FEWEST_BINDINGS)
 
     def reads_blocks(self, node: Node, weight: Weight) -> bool:
         """Biases and scales of experts are float32, as other vectors are."""

@@ -13,6 +13,10 @@ class RwkvMix(OpLowering):
     op = "rwkv_mix"
     kernels = frozenset({"rwkv_mix"})
 
+    def n_bindings(self, node: Node) -> int:
+        """Inputs, weights, slots, outputs, and the step's words."""
+        return 9
+
     def lower(self, low: Lowering, node: Node) -> None:
         n, n_heads = n_cols(node.inputs[0]), node.int_attr("n_heads")
         values = dict(zip("rgkvab", map(low.value, node.inputs), strict=True))

@@ -14,6 +14,10 @@ class SsmScan(OpLowering):
     op = "ssm_scan"
     kernels = frozenset({"ssm_scan"})
 
+    def n_bindings(self, node: Node) -> int:
+        """Inputs, weights, slots, outputs, and the step's words."""
+        return 9
+
     def lower(self, low: Lowering, node: Node) -> None:
         n_heads, n_channels, n_state = sizes(node)
         values = dict(zip(("x", "dt", "b", "c"), map(low.value, node.inputs), strict=True))

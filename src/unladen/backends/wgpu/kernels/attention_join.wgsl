@@ -16,8 +16,8 @@ var<workgroup> counted: array<f32, MAX_SPLITS>;
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let row = id.x + id.y * groups.x;
-  if (row >= n_rows(N_TOKENS) * params.n_heads) { return; }
+  // Workgroups beyond the last row repeat it: all must come to the barriers.
+  let row = min(id.x + id.y * groups.x, n_rows(N_TOKENS) * params.n_heads - 1u);
   let n_splits = min(u32(step[N_SPLITS]), MAX_SPLITS);
   let at = row * n_splits * (VD + 2u);
   if (lane < n_splits) { largest[lane] = x[at + lane * (VD + 2u) + VD]; }

@@ -50,8 +50,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   }
   workgroupBarrier();
 
-  let n_keys = end_key(last[TILE_TOKENS - 1u], seq);
-  let first_tile = first_key(index[0]) / KT;
+  // From the step's words: what bounds a loop with barriers must be the same in all threads, and
+  // compilers know that of a workgroup's memory only where it is read by workgroupUniformLoad.
+  let n_keys = end_key(last_key(first + n_tokens - 1u), seq);
+  let first_tile = first_key(u32(batch(INDEX, first))) / KT;
   let end_tile = (n_keys + KT - 1u) / KT;
   let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
   let begin = first_tile + id.z * share;

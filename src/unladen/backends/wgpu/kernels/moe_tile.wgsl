@@ -6,9 +6,9 @@
 @group(1) @binding(6) var<storage, read_write> order: array<u32>;
 @group(1) @binding(8) var<storage, read_write> tiles: array<u32>;
 
-// A tile: expert (counted from those that the bindings hold), first place in `order`, number of
-// pairs.
+#if INT_DOT
 var<workgroup> work: vec3u;
+#end
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -17,9 +17,21 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     let at = 1u + 3u * id.z;
     let expert = tiles[at] - routing.first_expert;
     let is_here = id.z < tiles[0] && expert < routing.n_experts;
-    work = select(vec3u(), vec3u(expert, tiles[at + 1u], tiles[at + 2u]), is_here);
+    let mine = select(vec3u(), vec3u(expert, tiles[at + 1u], tiles[at + 2u]), is_here);
+#if INT_DOT
+    work = mine;
+#else
+    // Tiles of float32 fill all the memory that every device has. These numbers are exact there.
+    x_tile[0] = vec4f(vec3f(mine), 0.0);
+#end
   }
+  // A tile: expert (counted from those that the bindings hold), first place in `order`, number of
+  // pairs.
+#if INT_DOT
   let tile = workgroupUniformLoad(&work);
+#else
+  let tile = vec3u(workgroupUniformLoad(&x_tile[0]).xyz);
+#end
   if (tile.z == 0u) { return; }
   let first = (id.x + id.y * groups.x) * TILE;
   let w_row = row_of(tile.x, min(first + lane / 4u, m.n_out - 1u));
