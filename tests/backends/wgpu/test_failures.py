@@ -17,7 +17,13 @@ from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu import adapters, source
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
-from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import (
+    BackendNotInitialised,
+    DeviceLost,
+    OutOfMemory,
+    UnladenError,
+    UnsupportedOp,
+)
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def test_a_kernel_that_does_not_compile(gpu: Gpu, tmp_path: Path, monkeypatch: p
     (tmp_path / "wrong.wgsl").write_text("@compute @workgroup_size(1)\nfn main() { let x = 1 + 1i "
                                          "* 2.0; }\n")
     monkeypatch.setattr(source, "FOLDER", tmp_path)
-    with pytest.raises(UnladenError, match="wrong") as error:
+    with pytest.raises(UnsupportedOp, match="wrong") as error:
         gpu.pipeline("wrong", "", {})
     assert "1i" in str(error.value)
 

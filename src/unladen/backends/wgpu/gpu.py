@@ -21,7 +21,7 @@ from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, 
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.mapping import end_mapping
 from unladen.backends.wgpu.source import Source, assemble
-from unladen.errors import DeviceLost, OutOfMemory
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError, UnsupportedOp
 from unladen.quants import codebook
 
 if TYPE_CHECKING:
@@ -204,13 +204,19 @@ class Gpu:
 
     def pipeline(self, kernel: str, quant: str, constants: Constants) -> Pipeline:
         """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
-        :class:`UnladenError` with the compiler's message."""
+        :class:`UnsupportedOp` with the compiler's message."""
         key = (kernel, quant, tuple(sorted(constants.items())))
         found = self._pipelines.get(key)
         if found is None:
             source = assemble(kernel, quant, constants)
-            with typed(f"{self.name}: kernel {kernel} {quant}".rstrip()):
-                found = self._compile(source)
+            try:
+                with typed(f"{self.name}: kernel {kernel} {quant}".rstrip()):
+                    found = self._compile(source)
+            except (DeviceLost, OutOfMemory):
+                raise
+            except UnladenError as error:
+                raise UnsupportedOp(error.message, node=kernel, device=self.name,
+                                    hint="a driver update may help") from error
             self._pipelines[key] = found
         return found
 
