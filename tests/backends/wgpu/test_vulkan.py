@@ -238,7 +238,7 @@ def test_two_drivers_of_one_card(has: Has) -> None:
 
 def test_an_integrated_processor_has_what_its_driver_offers(
         has: Has, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the host's memory, which isn't its own."""
+    """The host's memory isn't all its own."""
     monkeypatch.setattr(gpu, "total_host_bytes", lambda: 30 * GIB)
     card = Card(7, 1, "card", GIB, GIB, 16 * GIB, 12 * GIB)
     for adapter, cards, expected in (
