@@ -105,7 +105,8 @@ class GgmlBackend(Backend):
         if not can_lower(node):
             return False
         driver = self._driver(device)
-        return driver.runs(counted(driver, node, SMALL).made)
+        builder = counted(driver, node, SMALL)  # tensors are gone with it
+        return driver.runs(builder.made)
 
     def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         return self._driver(device).format_of(node, weight)
