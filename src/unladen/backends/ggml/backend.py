@@ -19,12 +19,12 @@ from unladen.backends.base import (
     device_number,
 )
 from unladen.backends.ggml import library, memory
-from unladen.backends.ggml.driver import Driver, described
+from unladen.backends.ggml.driver import MOST_THREADS, Driver, described
 from unladen.backends.ggml.lowering import can_lower
 from unladen.backends.ggml.memory import of_ggml
 from unladen.backends.ggml.program import GgmlProgram, counted, scratch_bytes
 from unladen.backends.ggml.sizes import Rows, Sizes
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
 
@@ -67,6 +67,11 @@ class GgmlBackend(Backend):
 
     def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
+        for option in ("n_threads", "n_threads_batch"):
+            value = getattr(options, option)
+            if value is not None and not 1 <= value <= MOST_THREADS:
+                raise InvalidArgument(f"{option}={value} is out of range",
+                                      hint=f"1 to {MOST_THREADS} threads")
         name = f"ggml:{number}"
         if name not in self._drivers:
             loaded = library.load()
@@ -75,7 +80,7 @@ class GgmlBackend(Backend):
                 raise BackendNotInitialised(
                     f"{name} is no device: this libggml has {n}",
                     hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
-            self._drivers[name] = Driver(loaded, number, options)
+            self._drivers[name] = Driver(loaded, number)
         return self._drivers[name].device
 
     def close(self, device: Device) -> None:
@@ -98,7 +103,7 @@ class GgmlBackend(Backend):
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         driver = self._driver(src.device)
-        driver.library["backend_synchronize"](driver.handle)
+        driver.synchronize()
         return memory.read(driver.library, of_ggml(src), nbytes, offset)
 
     def supports(self, device: Device, node: Node) -> bool:
@@ -123,5 +128,4 @@ class GgmlBackend(Backend):
         program.run()
 
     def sync(self, device: Device) -> None:
-        driver = self._driver(device)
-        driver.library["backend_synchronize"](driver.handle)
+        self._driver(device).synchronize()
