@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
+from unladen import Model
 from unladen.backends.base import BackendOptions
 from unladen.backends.ggml.backend import GgmlBackend
+from unladen.backends.ggml.memory import GgmlBuffer
 from unladen.graph.graph import Node, Value, Weight
 
 VALUE = Value("x", ("T", 64))
@@ -32,3 +36,22 @@ def test_tensors_are_there_while_the_device_is_asked(ggml: GgmlBackend,
         monkeypatch.setitem(functions, name, noted(name))
     assert ggml.supports(device, LINEAR)
     assert asks in calls and frees not in calls[:calls.index(asks)]
+
+
+def buffers() -> dict[int, weakref.ref[GgmlBuffer]]:
+    return {id(x): weakref.ref(x) for x in gc.get_objects() if type(x) is GgmlBuffer}
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_memory_goes_without_the_garbage_collector(ggml: GgmlBackend, kv_type: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        earlier = buffers()
+        with Model("tiny", devices=["ggml:0"], context_size=128, kv_type=kv_type) as model:
+            model.logits("Once upon a time")
+            made = [ref for i, ref in buffers().items() if i not in earlier]
+            assert made
+        assert [ref() for ref in made if ref() is not None] == []
+    finally:
+        gc.enable()

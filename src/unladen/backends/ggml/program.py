@@ -104,12 +104,13 @@ class GgmlProgram:
         return [lambda batch: stage.run(driver, batch)]
 
     def _on_host(self, node: Node, placed: PlacedKV) -> Step:
-        library, n_heads = self._driver.library, placed.spec.n_kv_heads
+        # The step keeps the segment and not the program, which keeps the step.
+        library, segment, n_heads = self._driver.library, self._segment, placed.spec.n_kv_heads
 
         def step(batch: Batch) -> None:
             n = batch.n_tokens
-            k, v = (read(library, of_ggml(self._segment.arena), 4 * n * n_heads * width,
-                         self._segment.offsets[x]).view(np.float32).reshape(n, n_heads, width)
+            k, v = (read(library, of_ggml(segment.arena), 4 * n * n_heads * width,
+                         segment.offsets[x]).view(np.float32).reshape(n, n_heads, width)
                     for x, width in zip(node.inputs, (placed.spec.k_dim, placed.spec.v_dim),
                                         strict=True))
             write_on_host(library, placed, batch, k, v)
