@@ -71,10 +71,17 @@ def test_a_number_beyond_the_last_device(ggml: GgmlBackend) -> None:
     assert "ggml:0" in error.value.hint
 
 
-def run(code: str, named: Path | str) -> str:
+def place() -> Path:
+    """The folder of the library that tests use."""
+    found = libggml.folder()
+    assert found is not None
+    return found
+
+
+def run(code: str, named: Path | str, *arguments: Path) -> str:
     """What a new process prints that names ``named`` as its library."""
     environment = {**os.environ, library.VARIABLE: str(named)}
-    return subprocess.run([sys.executable, "-c", code], env=environment, check=True, text=True,
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, text=True,
                           capture_output=True, timeout=120).stdout
 
 
@@ -88,6 +95,29 @@ try:
 except BackendNotInitialised as error:
     print(error, "|", error.hint, "|", backend.why_none())
 """
+
+
+LONG = """
+import sys
+from unladen import Model
+with Model(sys.argv[1], devices=["ggml:0"], context_size=400) as model:
+    print(model.logits([5] * 300).shape[0])
+"""
+
+
+def test_positions_beyond_the_table(ggml: GgmlBackend, shared: Path) -> None:
+    """Such a context gets a warning, and the table's last row; ggml alone would end the process."""
+    model = shared / "models/makemore-induction-gpt2-f32.gguf"
+    assert run(LONG, place(), model).split() == ["300"]
+
+
+def test_no_debugger_where_ggml_ends_the_process(ggml: GgmlBackend) -> None:
+    code = ("import ctypes\nfrom unladen.backends.ggml import library\nlibrary.load()\n"
+            "get = ctypes.CDLL(None).getenv\nget.restype = ctypes.c_char_p\n"
+            "print(get(b'GGML_NO_BACKTRACE'))")
+    if sys.platform == "win32":
+        pytest.skip("only elsewhere ggml forks")
+    assert run(code, place()) == "b'1'\n"
 
 
 def test_a_folder_without_a_library(tmp_path: Path) -> None:
@@ -109,11 +139,9 @@ def test_a_library_without_a_function(tmp_path: Path) -> None:
 
 
 def test_a_named_library_is_listed(ggml: GgmlBackend) -> None:
-    place = libggml.folder()
-    assert place is not None
     code = ("from unladen.backends import all_devices, default_devices\n"
             "print([d.name for d in all_devices()], [d.name for d in default_devices()])")
-    devices, default = run(code, place).split("] ")
+    devices, default = run(code, place()).split("] ")
     assert "'ggml:0'" in devices and "ggml" not in default
 
 

@@ -33,6 +33,9 @@ HINT: Final = (f"install ggml (Debian: libggml0), or set {VARIABLE} to the folde
                f"{NAMES[0]}; the package llama-cpp-python has one in llama_cpp/lib")
 """What to do where no library is found."""
 
+NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
+"""ggml's own variable: it ends the process without a trace of the stack."""
+
 LAST_TYPE: Final = 35
 """The largest number of a type that every library has; ggml ends the process for numbers that it
 doesn't have."""
@@ -221,6 +224,8 @@ def load() -> Library:
     if not name:
         raise BackendNotInitialised("there is no libggml on this machine", hint=HINT)
     path = Path(name)
+    # Where ggml ends the process it would first fork a debugger, which hangs on some machines.
+    os.environ.setdefault(NO_BACKTRACE, "1")
     try:
         if path.parent == Path() and not path.is_dir():
             return Library([ctypes.CDLL(name)])
