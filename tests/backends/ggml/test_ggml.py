@@ -81,8 +81,8 @@ def place() -> Path:
 def run(code: str, named: Path | str, *arguments: Path) -> str:
     """What a new process prints that names ``named`` as its library."""
     environment = {**os.environ, library.VARIABLE: str(named)}
-    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True, text=True,
-                          capture_output=True, timeout=120).stdout
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True,
+                          text=True, capture_output=True, timeout=120).stdout
 
 
 OPEN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -40,6 +41,7 @@ class GgmlBackend(Backend):
 
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
+        self._opening = threading.Lock()
 
     def devices(self) -> Sequence[Device]:
         """The library's devices, if the user names the library. One that is merely there is loaded
@@ -72,16 +74,13 @@ class GgmlBackend(Backend):
             if value is not None and not 1 <= value <= MOST_THREADS:
                 raise InvalidArgument(f"{option}={value} is out of range",
                                       hint=f"1 to {MOST_THREADS} threads")
+        library.PROCESS.check()
         name = f"ggml:{number}"
-        if name not in self._drivers:
-            loaded = library.load()
-            n = loaded["backend_dev_count"]()
-            if number >= n:
-                raise BackendNotInitialised(
-                    f"{name} is no device: this libggml has {n}",
-                    hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
-            self._drivers[name] = Driver(loaded, number)
-        return self._drivers[name].device
+        with self._opening:
+            driver = self._drivers.get(name)
+            if driver is None:
+                driver = self._drivers[name] = _opened(name, number)
+        return driver.device
 
     def close(self, device: Device) -> None:
         self._drivers.pop(device.name, None)
@@ -129,3 +128,13 @@ class GgmlBackend(Backend):
 
     def sync(self, device: Device) -> None:
         self._driver(device).synchronize()
+
+
+def _opened(name: str, number: int) -> Driver:
+    loaded = library.load()
+    n = loaded["backend_dev_count"]()
+    if number >= n:
+        raise BackendNotInitialised(
+            f"{name} is no device: this libggml has {n}",
+            hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
+    return Driver(loaded, number)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from unladen.backends._system import this_system
 from unladen.backends.base import BackendOptions, Device
-from unladen.backends.ggml.library import Library, SetThreads
+from unladen.backends.ggml.library import Library, SetThreads, frees_with
 from unladen.errors import BackendNotInitialised, UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
@@ -78,7 +77,7 @@ class Driver:
         if not self.handle:
             raise BackendNotInitialised(f"ggml can't open {self.device.description}",
                                         hint="--debug shows what ggml says")
-        weakref.finalize(self, library["backend_free"], self.handle).atexit = False
+        frees_with(self, library["backend_free"], self.handle)
         self.kind: int = library["backend_dev_buffer_type"](self._device)
         self.is_cpu = library["backend_dev_type"](self._device) == CPU
         self._set_threads = self._thread_setter()

@@ -12,11 +12,14 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from unladen.backends._gpu import forks
 from unladen.errors import BackendNotInitialised
 
 log = logging.getLogger(__name__)
@@ -32,6 +35,11 @@ NAMES: Final = PATTERNS.get(sys.platform, ("libggml.so", "libggml-base.so", "lib
 HINT: Final = (f"install ggml (Debian: libggml0), or set {VARIABLE} to the folder of "
                f"{NAMES[0]}; the package llama-cpp-python has one in llama_cpp/lib")
 """What to do where no library is found."""
+
+PROCESS: Final = forks.Process("ggml")
+"""The process that loaded the library first."""
+_LOADING: Final = threading.Lock()
+"""Held while the library is loaded: ggml keeps one log function and one list of devices."""
 
 NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
 """ggml's own variable: it ends the process without a trace of the stack."""
@@ -159,6 +167,12 @@ class Library:
         return str(self["version"]().decode(errors="replace"))
 
 
+def frees_with(owner: object, free: Callable[[int], None], handle: int) -> None:
+    """Call ``free(handle)`` once ``owner`` is gone, unless in a forked child or at the end of the
+    process."""
+    weakref.finalize(owner, PROCESS.frees(free), handle).atexit = False
+
+
 class _Place(ctypes.Structure):
     """``Dl_info`` of the system: in which file a function is."""
 
@@ -220,7 +234,13 @@ def is_named() -> bool:
 @functools.cache
 def load() -> Library:
     """The library of this process. Raises :class:`BackendNotInitialised`."""
-    name = found()
+    PROCESS.check()  # before the lock, which a thread of the parent may have held
+    with _LOADING:
+        return _load(found())
+
+
+@functools.cache
+def _load(name: str) -> Library:
     if not name:
         raise BackendNotInitialised("there is no libggml on this machine", hint=HINT)
     path = Path(name)
