@@ -64,7 +64,7 @@ class GgmlBackend(Backend):
         try:
             library.load()
         except BackendNotInitialised as error:
-            return f"{error}: {error.hint}"
+            return str(error)
         return f"{library.found()} has no devices"
 
     def open(self, device: str, options: BackendOptions) -> Device:

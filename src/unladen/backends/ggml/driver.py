@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from unladen.backends._host import free_host_bytes
 from unladen.backends._system import this_system
 from unladen.backends.base import BackendOptions, Device
 from unladen.backends.ggml.library import Library, SetThreads, frees_with
@@ -103,9 +104,10 @@ class Driver:
             self.library["backend_synchronize"](self.handle)
 
     def free_bytes(self) -> int:
-        """Bytes that can be allocated now."""
+        """Bytes that can be allocated now. For the host's processor ggml says how much memory the
+        machine has, not how much of it is free."""
         free, total = _memory(self.library, self._device)
-        return min(free, total)
+        return min(free, total, free_host_bytes()) if self.is_cpu else min(free, total)
 
     def check(self, node: Node, tensors: Iterable[int]) -> None:
         """Raise :class:`UnsupportedOp` if the device can't compute one of ``tensors``, which
