@@ -60,12 +60,13 @@ EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
     } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
          ("unladen.gpu", "unladen.backends._gpu.drivers"),
+         ("unladen.backends.ggml.library", "unladen.backends._gpu.forks"),
          ("unladen.cli.doctor", "unladen.backends._gpu.lowering"),
          ("unladen.cli.doctor", "unladen.backends._gpu.binaries"),
          ("unladen.server.description", "unladen")}
 """Imports from another part that are allowed: the processor's features, the placing of its threads,
-one public facade, the list of plug-ins that are left out, the folder of compiled kernels, and the
-package's version."""
+one public facade, what drivers do in a forked child, the list of plug-ins that are left out, the
+folder of compiled kernels, and the package's version."""
 THIRD_PARTY = {"numpy"}
 """Packages that a module may import at its top; other packages are imported inside functions."""
 SERVER_PARTY = {"prometheus_client", "pydantic", "pydantic_core", "starlette", "uvicorn"}

@@ -16,7 +16,7 @@ import pytest
 from cases import libggml
 from unladen import Model, _native
 from unladen.backends.base import BackendOptions
-from unladen.backends.ggml import library
+from unladen.backends.ggml import driver, library
 from unladen.backends.ggml.backend import GgmlBackend
 from unladen.errors import BackendNotInitialised, OutOfMemory
 
@@ -65,17 +65,35 @@ def test_memory_is_refused_where_there_is_none(ggml: GgmlBackend) -> None:
     assert error.value.device == "ggml:0" and error.value.requested == 1 << 50
 
 
+def test_the_hosts_processor_has_no_more_than_the_host(ggml: GgmlBackend,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    device = ggml.open("ggml:0", BackendOptions())
+    if not ggml._driver(device).is_cpu:
+        pytest.skip("this ggml has another device")
+    monkeypatch.setattr(driver, "free_host_bytes", lambda: 1 << 20)
+    assert ggml.free_bytes(device) == 1 << 20
+    with pytest.raises(OutOfMemory):
+        ggml.alloc(device, 1 << 20, "arena")
+
+
 def test_a_number_beyond_the_last_device(ggml: GgmlBackend) -> None:
     with pytest.raises(BackendNotInitialised, match="ggml:99 is no device") as error:
         ggml.open("ggml:99", BackendOptions())
     assert "ggml:0" in error.value.hint
 
 
-def run(code: str, named: Path | str) -> str:
+def place() -> Path:
+    """The folder of the library that tests use."""
+    found = libggml.folder()
+    assert found is not None
+    return found
+
+
+def run(code: str, named: Path | str, *arguments: Path) -> str:
     """What a new process prints that names ``named`` as its library."""
     environment = {**os.environ, library.VARIABLE: str(named)}
-    return subprocess.run([sys.executable, "-c", code], env=environment, check=True, text=True,
-                          capture_output=True, timeout=120).stdout
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=True,
+                          text=True, capture_output=True, timeout=120).stdout
 
 
 OPEN = """
@@ -90,9 +108,71 @@ except BackendNotInitialised as error:
 """
 
 
+LONG = """
+import sys
+from unladen import Model
+with Model(sys.argv[1], devices=["ggml:0"], context_size=400) as model:
+    print(model.logits([5] * 300).shape[0])
+"""
+
+
+def test_positions_beyond_the_table(ggml: GgmlBackend, shared: Path) -> None:
+    """Such a context gets a warning, and the table's last row; ggml alone would end the process."""
+    model = shared / "models/makemore-induction-gpt2-f32.gguf"
+    assert run(LONG, place(), model).split() == ["300"]
+
+
+def test_no_debugger_where_ggml_ends_the_process(ggml: GgmlBackend) -> None:
+    code = ("import ctypes\nfrom unladen.backends.ggml import library\nlibrary.load()\n"
+            "get = ctypes.CDLL(None).getenv\nget.restype = ctypes.c_char_p\n"
+            "print(get(b'GGML_NO_BACKTRACE'))")
+    if sys.platform == "win32":
+        pytest.skip("only elsewhere ggml forks")
+    assert run(code, place()) == "b'1'\n"
+
+
 def test_a_folder_without_a_library(tmp_path: Path) -> None:
     said = run(OPEN, tmp_path)
-    assert f"has no {library.NAMES[0]}" in said and library.VARIABLE in said
+    assert f"has no {library.NAMES[0]}" in said
+    error, hint, why = said.split(" | ")
+    assert library.VARIABLE in hint
+    assert why.strip() == error.strip()  # with the hint, once
+
+
+def test_names_with_a_version(ggml: GgmlBackend) -> None:
+    """A named file is loaded, whatever else is beside it, and found in a folder by itself."""
+    files = [*place().glob("libggml.so.*"), *place().glob("*.libs/libggml-????????.so*")]
+    if not files:
+        pytest.skip("this ggml has plain names only")
+    for file in files:
+        assert run(OPEN, file) == "open ggml:0\n"
+    for folder in {file.parent for file in files}:
+        assert run(OPEN, folder) == "open ggml:0\n"
+
+
+@pytest.mark.parametrize(("names", "name", "ending", "expected"), [
+    ("libggml.so.0 libggml.so.0.9.4 libggml-base.so.0", "libggml.so", "", "libggml.so.0"),
+    ("libggml.so.0 libggml.so", "libggml.so", "", "libggml.so"),
+    ("libggml-base.so libggml-base.so.0", "libggml-base.so", ".so.0", "libggml-base.so.0"),
+    ("libggml-base-319ad4fb.so.0.13.1 libggml-684d824a.so.0.13.1", "libggml.so", "",
+     "libggml-684d824a.so.0.13.1"),
+    ("libggml-base-319ad4fb.so.0.13.1 libggml-684d824a.so.0.13.1", "libggml-base.so",
+     "-684d824a.so.0.13.1", "libggml-base-319ad4fb.so.0.13.1"),
+    ("libggml-base.so libggml-cpu.so libggml-cuda.so libggml.so.bak", "libggml.so", "", None),
+    ("libggml.0.dylib libggml-base.0.dylib", "libggml.dylib", "", "libggml.0.dylib"),
+    ("ggml-base.dll ggml-0a1b2c3d4e5f.dll", "ggml.dll", "", "ggml-0a1b2c3d4e5f.dll")])
+def test_names_that_a_library_is_found_by(tmp_path: Path, names: str, name: str, ending: str,
+                                          expected: str | None) -> None:
+    for each in names.split():
+        (tmp_path / each).touch()
+    file = library._file_of(tmp_path, name, ending)
+    assert (file and file.name) == expected
+
+
+def test_the_folder_that_is_named(tmp_path: Path) -> None:
+    file = tmp_path / library.NAMES[0]
+    file.touch()
+    assert library._folder_named(tmp_path) == library._folder_named(file) == tmp_path
 
 
 def test_a_file_that_is_no_library(tmp_path: Path) -> None:
@@ -109,11 +189,9 @@ def test_a_library_without_a_function(tmp_path: Path) -> None:
 
 
 def test_a_named_library_is_listed(ggml: GgmlBackend) -> None:
-    place = libggml.folder()
-    assert place is not None
     code = ("from unladen.backends import all_devices, default_devices\n"
             "print([d.name for d in all_devices()], [d.name for d in default_devices()])")
-    devices, default = run(code, place).split("] ")
+    devices, default = run(code, place()).split("] ")
     assert "'ggml:0'" in devices and "ggml" not in default
 
 

@@ -102,7 +102,8 @@ def attention(b: Builder, node: Node) -> None:
             part = b.view("view_3d", q, spec.k_dim, count, n_heads, in_bytes, spec.k_dim * FLOAT,
                           first * in_bytes)
             scores = b.op("mul_mat", k, part)
-            scores = _softmax(b, node, scoring, scores, seen.mask(first - rows.first, count))
+            mask = seen.mask(b, first - rows.first, count)
+            scores = _softmax(b, node, scoring, scores, mask)
             y = b.view("permute", b.op("mul_mat", v, scores), 0, 2, 1, 3)
             b.op("cpy", y, b.view("view_3d", out, spec.v_dim, n_heads, count, spec.v_dim * FLOAT,
                                   out_bytes, first * out_bytes))
@@ -161,7 +162,9 @@ class Seen:
     that any token sees. A token sees the keys from ``low`` to ``high``."""
 
     def __init__(self, b: Builder, node: Node, scoring: Scoring, seq: int, n: int) -> None:
-        self._b, self._scoring, self._seq, self._n = b, scoring, seq, n
+        # The builder keeps functions of this object, which doesn't keep the builder: memory would
+        # stay until the garbage collector finds the circle.
+        self._scoring, self._seq, self._n = scoring, seq, n
         self._n_heads = node.int_attr("n_heads")
         placed = b.placed_kv(node)
         self._key = (*_geometry(placed), scoring.window, scoring.window_kind, scoring.causal,
@@ -195,10 +198,10 @@ class Seen:
         low = np.maximum(low, 0)
         return low.min() + np.arange(self._n), low, high, own
 
-    def mask(self, first: int, count: int) -> int:
+    def mask(self, b: Builder, first: int, count: int) -> int:
         """What is added to the scores of ``count`` tokens from ``first`` on: [n, count], with
         ALiBi [n, count, n_heads]."""
-        b, n = self._b, self._n
+        n = self._n
 
         def part(i: int, shape: tuple[int, ...]) -> int:
             def fill(batch: Batch) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,12 +20,12 @@ from unladen.backends.base import (
     device_number,
 )
 from unladen.backends.ggml import library, memory
-from unladen.backends.ggml.driver import Driver, described
+from unladen.backends.ggml.driver import MOST_THREADS, Driver, described
 from unladen.backends.ggml.lowering import can_lower
 from unladen.backends.ggml.memory import of_ggml
 from unladen.backends.ggml.program import GgmlProgram, counted, scratch_bytes
 from unladen.backends.ggml.sizes import Rows, Sizes
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
 
@@ -40,6 +41,7 @@ class GgmlBackend(Backend):
 
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
+        self._opening = threading.Lock()
 
     def devices(self) -> Sequence[Device]:
         """The library's devices, if the user names the library. One that is merely there is loaded
@@ -62,21 +64,23 @@ class GgmlBackend(Backend):
         try:
             library.load()
         except BackendNotInitialised as error:
-            return f"{error}: {error.hint}"
+            return str(error)
         return f"{library.found()} has no devices"
 
     def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
+        for option in ("n_threads", "n_threads_batch"):
+            value = getattr(options, option)
+            if value is not None and not 1 <= value <= MOST_THREADS:
+                raise InvalidArgument(f"{option}={value} is out of range",
+                                      hint=f"1 to {MOST_THREADS} threads")
+        library.PROCESS.check()
         name = f"ggml:{number}"
-        if name not in self._drivers:
-            loaded = library.load()
-            n = loaded["backend_dev_count"]()
-            if number >= n:
-                raise BackendNotInitialised(
-                    f"{name} is no device: this libggml has {n}",
-                    hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
-            self._drivers[name] = Driver(loaded, number, options)
-        return self._drivers[name].device
+        with self._opening:
+            driver = self._drivers.get(name)
+            if driver is None:
+                driver = self._drivers[name] = _opened(name, number)
+        return driver.device
 
     def close(self, device: Device) -> None:
         self._drivers.pop(device.name, None)
@@ -98,14 +102,15 @@ class GgmlBackend(Backend):
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         driver = self._driver(src.device)
-        driver.library["backend_synchronize"](driver.handle)
+        driver.synchronize()
         return memory.read(driver.library, of_ggml(src), nbytes, offset)
 
     def supports(self, device: Device, node: Node) -> bool:
         if not can_lower(node):
             return False
         driver = self._driver(device)
-        return driver.runs(counted(driver, node, SMALL).made)
+        builder = counted(driver, node, SMALL)  # tensors are gone with it
+        return driver.runs(builder.made)
 
     def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         return self._driver(device).format_of(node, weight)
@@ -122,5 +127,14 @@ class GgmlBackend(Backend):
         program.run()
 
     def sync(self, device: Device) -> None:
-        driver = self._driver(device)
-        driver.library["backend_synchronize"](driver.handle)
+        self._driver(device).synchronize()
+
+
+def _opened(name: str, number: int) -> Driver:
+    loaded = library.load()
+    n = loaded["backend_dev_count"]()
+    if number >= n:
+        raise BackendNotInitialised(
+            f"{name} is no device: this libggml has {n}",
+            hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
+    return Driver(loaded, number)

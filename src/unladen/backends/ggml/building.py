@@ -90,13 +90,22 @@ class Builder:
             return self._make("new_tensor_1d", kind, rows)
         return self._make("new_tensor_2d", kind, int(np.prod(rest)), rows)
 
-    def _batch_array(self, value: Value, name: str) -> int:
+    def row_numbers(self, value: Value, n_rows: int) -> int:
+        """The tensor of a value that chooses among ``n_rows`` rows. What the batch gives is cut to
+        these: positions may be beyond the table, and ggml ends the process where they are."""
+        if self.segment is not None and value in self.segment.batch_inputs:
+            return self._batch_array(value, self.segment.batch_inputs[value], n_rows)
+        return self.value(value)
+
+    def _batch_array(self, value: Value, name: str, end: int | None = None) -> int:
+        """The array ``name`` of the batch; with ``end`` its numbers are cut to 0 .. end - 1."""
         symbol = str(value.shape[0])
 
         def fill(batch: Batch) -> npt.NDArray[Any]:
             array: npt.NDArray[Any] = getattr(batch, name)
-            return array[:batch.size(symbol)]
-        return self.input(("batch", name), I32, (self.sizes.of_symbol(symbol),), fill)
+            array = array[:batch.size(symbol)]
+            return array if end is None else np.clip(array, 0, end - 1)
+        return self.input(("batch", name, end), I32, (self.sizes.of_symbol(symbol),), fill)
 
     def weight(self, weight: Weight) -> int:
         """The tensor of a weight in its format on the device."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from unladen.backends._host import free_host_bytes
+from unladen.backends._system import this_system
 from unladen.backends.base import BackendOptions, Device
-from unladen.backends.ggml.library import Library, SetThreads
+from unladen.backends.ggml.library import Library, SetThreads, frees_with
 from unladen.errors import BackendNotInitialised, UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
@@ -30,6 +32,16 @@ SET_THREADS: Final = b"ggml_backend_set_n_threads"
 """A function that only some devices have."""
 HALVES: Final = ("F16", "BF16")
 """Formats to which ggml rounds the activations of a product."""
+FEW_TOKENS: Final = 16
+"""The most tokens of a step for which ``n_threads`` counts, and not ``n_threads_batch``."""
+MOST_THREADS: Final = 512
+"""The most threads that ggml has room for."""
+
+
+def threads(options: BackendOptions, n_tokens: int) -> int:
+    """Threads of the host for a step of ``n_tokens``."""
+    few = options.n_threads or min(this_system().n_cores(), MOST_THREADS)
+    return few if n_tokens <= FEW_TOKENS else options.n_threads_batch or few
 
 
 def described(library: Library, number: int) -> Device:
@@ -53,9 +65,12 @@ def _memory(library: Library, handle: int) -> tuple[int, int]:
 
 
 class Driver:
-    """An open device. ``handle``: ggml's backend, ``kind``: its type of buffers."""
+    """An open device. ``handle``: ggml's backend, ``kind``: its type of buffers.
 
-    def __init__(self, library: Library, number: int, options: BackendOptions) -> None:
+    All models on the device share the handle. Its working memory is for one graph at a time.
+    """
+
+    def __init__(self, library: Library, number: int) -> None:
         self.library = library
         self.device = described(library, number)
         self._device: int = library["backend_dev_get"](number)
@@ -63,22 +78,36 @@ class Driver:
         if not self.handle:
             raise BackendNotInitialised(f"ggml can't open {self.device.description}",
                                         hint="--debug shows what ggml says")
-        weakref.finalize(self, library["backend_free"], self.handle).atexit = False
+        frees_with(self, library["backend_free"], self.handle)
         self.kind: int = library["backend_dev_buffer_type"](self._device)
         self.is_cpu = library["backend_dev_type"](self._device) == CPU
-        if options.n_threads is not None:
-            self._use_threads(options.n_threads)
+        self._set_threads = self._thread_setter()
+        self._computing = threading.Lock()
 
-    def _use_threads(self, n: int) -> None:
+    def _thread_setter(self) -> Callable[[int, int], object] | None:
         backend = self.library["backend_dev_backend_reg"](self._device)
         found = self.library["backend_reg_get_proc_address"](backend, SET_THREADS)
-        if found:
-            SetThreads(found)(self.handle, n)
+        return SetThreads(found) if found else None
+
+    def compute(self, graph: int, n_threads: int) -> int:
+        """Run a graph to its end, after those of other threads; gives ggml's status. ``n_threads``:
+        threads of the host, for a device that uses them."""
+        with self._computing:
+            if self._set_threads is not None:
+                self._set_threads(self.handle, n_threads)
+            status: int = self.library["backend_graph_compute"](self.handle, graph)
+        return status
+
+    def synchronize(self) -> None:
+        """Wait until everything that was started is done."""
+        with self._computing:
+            self.library["backend_synchronize"](self.handle)
 
     def free_bytes(self) -> int:
-        """Bytes that can be allocated now."""
+        """Bytes that can be allocated now. For the host's processor ggml says how much memory the
+        machine has, not how much of it is free."""
         free, total = _memory(self.library, self._device)
-        return min(free, total)
+        return min(free, total, free_host_bytes()) if self.is_cpu else min(free, total)
 
     def check(self, node: Node, tensors: Iterable[int]) -> None:
         """Raise :class:`UnsupportedOp` if the device can't compute one of ``tensors``, which

@@ -11,12 +11,16 @@ import ctypes.util
 import functools
 import logging
 import os
+import re
 import sys
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from unladen.backends._gpu import forks
 from unladen.errors import BackendNotInitialised
 
 log = logging.getLogger(__name__)
@@ -32,6 +36,14 @@ NAMES: Final = PATTERNS.get(sys.platform, ("libggml.so", "libggml-base.so", "lib
 HINT: Final = (f"install ggml (Debian: libggml0), or set {VARIABLE} to the folder of "
                f"{NAMES[0]}; the package llama-cpp-python has one in llama_cpp/lib")
 """What to do where no library is found."""
+
+PROCESS: Final = forks.Process("ggml")
+"""The process that loaded the library first."""
+_LOADING: Final = threading.Lock()
+"""Held while the library is loaded: ggml keeps one log function and one list of devices."""
+
+NO_BACKTRACE: Final = "GGML_NO_BACKTRACE"
+"""ggml's own variable: it ends the process without a trace of the stack."""
 
 LAST_TYPE: Final = 35
 """The largest number of a type that every library has; ggml ends the process for numbers that it
@@ -156,6 +168,12 @@ class Library:
         return str(self["version"]().decode(errors="replace"))
 
 
+def frees_with(owner: object, free: Callable[[int], None], handle: int) -> None:
+    """Call ``free(handle)`` once ``owner`` is gone, unless in a forked child or at the end of the
+    process."""
+    weakref.finalize(owner, PROCESS.frees(free), handle).atexit = False
+
+
 class _Place(ctypes.Structure):
     """``Dl_info`` of the system: in which file a function is."""
 
@@ -165,7 +183,7 @@ class _Place(ctypes.Structure):
 def _folder_of(function: Any) -> Path:
     """The folder of the library that ``function`` is in."""
     if sys.platform == "win32":
-        return Path(found()).parent
+        return _folder_named(Path(found()))
     place = _Place()
     look_up = ctypes.CDLL(None).dladdr
     look_up.argtypes = (_P, ctypes.POINTER(_Place))
@@ -217,24 +235,55 @@ def is_named() -> bool:
 @functools.cache
 def load() -> Library:
     """The library of this process. Raises :class:`BackendNotInitialised`."""
-    name = found()
+    PROCESS.check()  # before the lock, which a thread of the parent may have held
+    with _LOADING:
+        return _load(found())
+
+
+@functools.cache
+def _load(name: str) -> Library:
     if not name:
         raise BackendNotInitialised("there is no libggml on this machine", hint=HINT)
     path = Path(name)
+    # Where ggml ends the process it would first fork a debugger, which hangs on some machines.
+    os.environ.setdefault(NO_BACKTRACE, "1")
     try:
         if path.parent == Path() and not path.is_dir():
             return Library([ctypes.CDLL(name)])
-        return Library(_load_folder(path if path.is_dir() else path.parent))
+        return Library(_load_file(_library_in(path) if path.is_dir() else path))
     except OSError as error:
         raise BackendNotInitialised(f"libggml can't be loaded from {name}: {error}",
                                     hint=HINT) from None
 
 
-def _load_folder(folder: Path) -> list[ctypes.CDLL]:
-    """The library of ``folder``, and what of its parts are there. The base comes first, since the
+def _folder_named(path: Path) -> Path:
+    """The folder ``path``, or that of the file ``path``."""
+    return path if path.is_dir() else path.parent
+
+
+def _load_file(file: Path) -> list[ctypes.CDLL]:
+    """The library ``file``, and what of its parts are beside it. The base comes first, since the
     others need it and the system doesn't look for it in this folder."""
-    names = [NAMES[1], NAMES[2], NAMES[0]]
-    handles = [ctypes.CDLL(str(folder / name)) for name in names if (folder / name).exists()]
-    if not (folder / NAMES[0]).exists():
+    ending = file.name.removeprefix(NAMES[0].partition(".")[0])
+    parts = [_file_of(file.parent, name, ending) for name in NAMES[1:]]
+    return [ctypes.CDLL(str(part)) for part in (*parts, file) if part is not None][::-1]
+
+
+def _library_in(folder: Path) -> Path:
+    file = _file_of(folder, NAMES[0])
+    if file is None:
         raise BackendNotInitialised(f"{folder} has no {NAMES[0]}", hint=HINT)
-    return handles[::-1]
+    return file
+
+
+def _file_of(folder: Path, name: str, ending: str = "") -> Path | None:
+    """The library ``name`` in ``folder``, also with a version ("libggml.so.0") and with the number
+    that a wheel adds ("libggml-684d824a.so.0.13.1"). With ``ending``, one that ends like this is
+    preferred, then one without additions, then the shortest name."""
+    stem, _, kind = name.partition(".")
+    version = r"(\.\d+)*"
+    end = rf"{version}\.{kind}" if kind == "dylib" else rf"\.{kind}{version}"
+    pattern = re.compile(rf"{stem}(-[0-9a-f]{{8,}})?{end}")
+    fitting = (file for file in folder.glob(f"{stem}*") if pattern.fullmatch(file.name))
+    return min(fitting, default=None, key=lambda file: (
+        file.name != stem + ending, file.name != name, len(file.name), file.name))

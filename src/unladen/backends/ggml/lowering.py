@@ -39,8 +39,9 @@ def _rows(b: Builder, node: Node, i: int = 0) -> int:
 
 
 def _embed(b: Builder, node: Node) -> None:
-    b.result(node.outputs[0], b.op("get_rows", b.weight(node.weights["w"]),
-                                   b.value(node.inputs[0])))
+    weight = node.weights["w"]
+    b.result(node.outputs[0], b.op("get_rows", b.weight(weight),
+                                   b.row_numbers(node.inputs[0], weight.shape[0])))
 
 
 def _select_rows(b: Builder, node: Node) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends.base import Buffer, Device
-from unladen.backends.ggml.library import InitParams, Library
+from unladen.backends.ggml.library import InitParams, Library, frees_with
 from unladen.errors import OutOfMemory
 
 Bytes = npt.NDArray[np.uint8]
@@ -46,7 +45,7 @@ class Context:
         self.handle: int = library["init"](InitParams(size, None, True))
         if not self.handle:
             raise MemoryError("ggml has no memory for a graph")
-        weakref.finalize(self, library["free"], self.handle).atexit = False
+        frees_with(self, library["free"], self.handle)
 
     def make(self, name: str, *arguments: Any) -> int:
         """The new tensor of ggml's function ``name``."""
@@ -71,7 +70,7 @@ def alloc(library: Library, device: Device, kind: int, nbytes: int, free: int) -
     base = library["backend_buffer_get_base"](handle)
     library["backend_tensor_alloc"](handle, whole, base)
     buffer = GgmlBuffer(device, nbytes, handle, base, whole, context)
-    weakref.finalize(buffer, library["backend_buffer_free"], handle).atexit = False
+    frees_with(buffer, library["backend_buffer_free"], handle)
     return buffer
 
 

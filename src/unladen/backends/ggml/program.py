@@ -12,7 +12,7 @@ import numpy as np
 from unladen.backends.base import PlacedKV, Segment
 from unladen.backends.ggml.attending import n_parts, needs_host, write_on_host
 from unladen.backends.ggml.building import ALIGNMENT, Builder
-from unladen.backends.ggml.driver import Driver
+from unladen.backends.ggml.driver import Driver, threads
 from unladen.backends.ggml.lowering import LOWERINGS
 from unladen.backends.ggml.memory import GgmlBuffer, address, alloc, of_ggml, read
 from unladen.backends.ggml.sizes import Sizes
@@ -29,10 +29,11 @@ PER_NODE: Final = 96
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A graph of some nodes for one size."""
+    """A graph of some nodes for one size, and the threads that run it."""
 
     builder: Builder
     inputs: GgmlBuffer
+    n_threads: int
 
     def run(self, driver: Driver, batch: Batch) -> None:
         """Give the inputs and compute."""
@@ -41,7 +42,7 @@ class Stage:
             data = np.ascontiguousarray(fill(batch))
             assert data.nbytes == library["nbytes"](tensor), (data.shape, data.dtype)
             library["backend_tensor_set"](tensor, address(data), 0, data.nbytes)
-        status = library["backend_graph_compute"](driver.handle, self.builder.graph)
+        status = driver.compute(self.builder.graph, self.n_threads)
         if status:
             raise DeviceLost(f"{driver.device.name}: ggml ended a step with status {status}",
                              hint="its log says why; load the model again")
@@ -98,16 +99,18 @@ class GgmlProgram:
                            precise=segment.options.precise, segment=segment, inputs=inputs)
         n_bytes = lowered(builder(None), nodes, driver).input_bytes
         inputs = alloc(driver.library, driver.device, driver.kind, n_bytes, driver.free_bytes())
-        stage = Stage(lowered(builder(inputs), nodes), inputs)
+        stage = Stage(lowered(builder(inputs), nodes), inputs,
+                      threads(segment.options, sizes.n_tokens))
         return [lambda batch: stage.run(driver, batch)]
 
     def _on_host(self, node: Node, placed: PlacedKV) -> Step:
-        library, n_heads = self._driver.library, placed.spec.n_kv_heads
+        # The step keeps the segment and not the program, which keeps the step.
+        library, segment, n_heads = self._driver.library, self._segment, placed.spec.n_kv_heads
 
         def step(batch: Batch) -> None:
             n = batch.n_tokens
-            k, v = (read(library, of_ggml(self._segment.arena), 4 * n * n_heads * width,
-                         self._segment.offsets[x]).view(np.float32).reshape(n, n_heads, width)
+            k, v = (read(library, of_ggml(segment.arena), 4 * n * n_heads * width,
+                         segment.offsets[x]).view(np.float32).reshape(n, n_heads, width)
                     for x, width in zip(node.inputs, (placed.spec.k_dim, placed.spec.v_dim),
                                         strict=True))
             write_on_host(library, placed, batch, k, v)
