@@ -197,7 +197,8 @@ class Blueprint:
     def offloaded(self) -> list[str]:
         """A line for each device other than the host's that has layers or streams weights, and a
         line that says where embeddings and head are. No lines where all is on the host."""
-        names = [d.name for d in self.layers if not d.is_host]
+        used = {(n.layer, d) for n, (d, _) in self.device_of.items()}
+        names = [d.name for i, d in enumerate(self.layers) if not d.is_host and (i, d) in used]
         streamed = [] if self.streamed is None else self.streamed.lines()
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
                  for name in dict.fromkeys(names)]
