@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.runtime.plan import Plan
 from unladen.schedule.blueprint import make_blueprint
-from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes
+from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes, room
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
 
@@ -90,3 +91,10 @@ def test_printed(tiny: Tiny) -> None:
     plan = tiny.plan("cpu:0", "null:0", place=PlaceOptions(n_gpu_layers=2))
     text = str(plan.blueprint.memory)
     assert [line.split()[0] for line in text.splitlines()] == ["device", "cpu:0", "null:0"]
+
+
+def test_a_full_device_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Device("null:0", "", 32_000)
+    monkeypatch.setattr(backend_of("null"), "free_bytes", lambda device: 999)
+    assert room([card]) == {"null:0": 0}
+    assert room([replace(card, is_pretend=True)]) == {"null:0": 999}

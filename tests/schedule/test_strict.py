@@ -16,6 +16,7 @@ from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.options import PlanOptions
+from unladen.schedule.place import PlaceOptions
 
 
 @pytest.fixture
@@ -65,6 +66,18 @@ def test_an_op_that_is_missing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(UnsupportedOp, match="cpu:0 can't run rope") as caught:
         make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
     assert caught.value.hint
+
+
+def test_layers_without_a_node_on_their_device_are_not_offloaded(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = PlanOptions(("null:0", "cpu:0"), PlaceOptions(n_gpu_layers=2, stream_weights=False))
+    assert make_blueprint(tiny.graph, LIMITS, LAYOUT, options).offloaded()[0] == (
+        "offloaded 2/4 layers to null:0")
+    monkeypatch.setattr(backend_of("null"), "supports", lambda device, node: node.layer == 0)
+    assert make_blueprint(tiny.graph, LIMITS, LAYOUT, options).offloaded()[0] == (
+        "offloaded 1/4 layers to null:0")
+    monkeypatch.setattr(backend_of("null"), "supports", lambda device, node: False)
+    assert make_blueprint(tiny.graph, LIMITS, LAYOUT, options).offloaded() == []
 
 
 def test_a_weight_that_one_node_wants_converted(tmp_path: Path, rng: np.random.Generator,

@@ -197,7 +197,8 @@ class Blueprint:
     def offloaded(self) -> list[str]:
         """A line for each device other than the host's that has layers or streams weights, and a
         line that says where embeddings and head are. No lines where all is on the host."""
-        names = [d.name for d in self.layers if not d.is_host]
+        used = {(n.layer, d) for n, (d, _) in self.device_of.items()}
+        names = [d.name for i, d in enumerate(self.layers) if not d.is_host and (i, d) in used]
         streamed = [] if self.streamed is None else self.streamed.lines()
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
                  for name in dict.fromkeys(names)]
@@ -321,7 +322,7 @@ class Maker:
             graph, placement, cached = hot_experts.add(graph, placement, slots, kernels.runs)
         graph, placement = late_sums(graph, placement)
         device_of = assign(graph, placement, [*self.devices, reference], strict=options.strict,
-                           quiet=quiet or told, runs=kernels.runs)
+                           quiet=quiet or told, runs=kernels.runs, could_take=kernels.could_take)
         graph, device_of = choose_on_device.add(graph, device_of, kernels.runs)
         used = list({d.name: d for d in [*self.devices,
                                          *(d for d, _ in device_of.values())]}.values())
@@ -392,15 +393,18 @@ class Maker:
         graph, wish = plain.graph, plain.options.place.stream_weights
         _, others = host_and_others(plain.devices, plain.options.place)
         found: list[tuple[float, Blueprint]] = []
+        room = fit.room(plain.devices)
         for target in [d for d in others if not d.is_host]:
+            if wish == "auto" and not (target.memory_bytes and room[target.name]):
+                continue  # even a trial of kernels takes memory
             large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels,
                              plain.all_reduces)
-            if large is None or (wish == "auto" and not target.memory_bytes):
+            if large is None:
                 continue
             made = replace(plain, streamed=large, streamed_arenas=_arenas(
                 graph, large.steps, plain.devices, plain.limits, kernels))
             if wish == "auto":
-                left = self._left(made, fit.room(plain.devices))
+                left = self._left(made, room)
                 n_tokens = _least_tokens(plain, large)
                 if n_tokens is None or min(left.values()) < 0:
                     continue

@@ -146,9 +146,10 @@ def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
 
 
 def room(devices: Iterable[Device]) -> dict[str, int]:
-    """The bytes that placement "auto" may use on each device."""
-    return {d.name: backend_of(d.name).free_bytes(d) - (
-        0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN) for d in devices}
+    """The bytes that placement "auto" may use on each device: none where less than the margin is
+    free."""
+    return {d.name: max(0, backend_of(d.name).free_bytes(d) - (
+        0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN)) for d in devices}
 
 
 def layouts(nodes: Iterable[Node], limits: Limits, layout: KVLayout) -> dict[int, KVLayout]:

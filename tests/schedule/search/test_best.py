@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from factory import Shape
 from schedule.paper import graph_of, paper_file, random_devices, random_shape, sizes
 from tiny_plan import Bytes, one_plan
 from unladen.backends import backend_of
-from unladen.backends.base import Device
+from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import Graph
 from unladen.schedule.blueprint import Blueprint, Maker, make_blueprint
@@ -19,6 +20,7 @@ from unladen.schedule.cut.experts import divide
 from unladen.schedule.fit import free_bytes
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import Choice, PlaceOptions, choose
+from unladen.types import Limits
 
 N_COMBINATIONS, N_RIVALS = 200, 50
 EQUAL = 1 + 1e-9
@@ -141,3 +143,25 @@ def check_taken(made: Blueprint, data: Callable[[str], Bytes]) -> None:
     plan.batch.n_tokens = plan.batch.n_outputs = plan.batch.n_seqs = 1
     plan.run()
     assert plan.output("logits").shape[0] == 1
+
+
+def free_on(monkeypatch: pytest.MonkeyPatch, free: dict[str, int]) -> None:
+    """Let devices of the pretended backend say that they have as many bytes ``free``."""
+    monkeypatch.setattr(backend_of("null"), "free_bytes", lambda device: free[device.name])
+
+
+def test_a_full_card_doesnt_disturb_the_others(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than the margin is free on one card; layers go to the other one as far as they fit."""
+    shape = Shape("llama", n_layers=6, n_embd=512, n_heads=8, n_kv_heads=4, k_dim=64, n_rot=64,
+                  n_ff=1536, n_vocab=1000)
+    graph = graph_of(paper_file(shape, "Q8_0"))
+    limits, layout = Limits(32, 8, 1, 8, 8, 32), KVLayout(32, 8, "F16", "F16")
+    cards = [Device(f"null:{i}", "a card", 1 << 30, 1e12, 1e14, link_bandwidth=2e10,
+                    link_latency_s=1e-6, launch_s=1e-6) for i in range(2)]
+    host = Device("null:9", "a host", 1 << 40, 5e10, 1e12, is_host=True)
+    free = {"null:0": 1 << 20, "null:1": (1 << 25) + (10 << 20), "null:9": 1 << 40}
+    free_on(monkeypatch, free)
+    made = make_blueprint(graph, limits, layout, PlanOptions([*cards, host], probe=False))
+    assert {d.name for d in made.layers} == {"null:1", "null:9"}
+    made.memory.check(free)

@@ -12,16 +12,22 @@ import numpy as np
 import pytest
 from tests.tiny_model import N_VOCAB, write_tiny
 
+from factory import Shape
+from schedule.paper import graph_of, paper_file
 from unladen import Model
 from unladen._native import cpu as native
 from unladen.backends import backend_of
-from unladen.backends.base import BackendOptions
+from unladen.backends.base import BackendOptions, Buffer, Device, KVLayout
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu import compile as compiling
-from unladen.errors import UnsupportedOp
+from unladen.errors import OutOfMemory, UnsupportedOp
+from unladen.graph.graph import Node
 from unladen.graph.ops.rms_norm import RmsNorm
+from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.options import PlanOptions
 from unladen.schedule.trust import kernels, probe
 from unladen.schedule.trust.probe import Sample, fault
+from unladen.types import Limits
 
 Sabotage = Callable[..., None]
 
@@ -209,6 +215,55 @@ def test_a_kernel_that_does_not_compile(path: Path, replaced: Callable[[str, Add
     replaced("rope", refuse)
     with Model(path) as model:
         assert on(model, "rope") == {"reference:0"}
+
+
+def test_without_memory_for_a_trial(path: Path, monkeypatch: pytest.MonkeyPatch,
+                                    caplog: pytest.LogCaptureFixture) -> None:
+    """A device takes no work from others then. What it must do raises. Neither is remembered."""
+    with Model(path) as model:
+        blueprint = model.engine.plan.blueprint
+    names = {v: name for name, v in blueprint.graph.inputs.items()}
+    tried = kernels.Kernels(names, blueprint.layout, BackendOptions())
+    device = next(d for d in blueprint.devices if d.name == "cpu:0")
+    node = next(n for n in blueprint.graph.nodes if n.op == "linear")
+    fault.cache_clear()
+
+    def full(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
+        raise OutOfMemory(device=device.name, requested=nbytes, free=0, hint="it's a test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend_of("cpu"), "alloc", full)
+        for _ in range(2):
+            assert not tried.could_take(device, node)
+        with pytest.raises(OutOfMemory):
+            tried.runs(device, node)
+    (text,) = warnings(caplog)
+    assert "cpu:0 has too little free memory" in text
+    assert tried.could_take(device, node) and tried.runs(device, node)
+
+
+def test_a_full_card_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to stream weights through it, nor for what the host lacks."""
+    null: Any = backend_of("null")
+
+    def full(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
+        raise OutOfMemory(device=device.name, requested=nbytes, free=0, hint="it's a test")
+
+    def supports(device: Device, node: Node) -> bool:
+        return not device.is_host or node.op != "glu"
+
+    monkeypatch.setattr(null, "alloc", full)
+    monkeypatch.setattr(null, "free_bytes", lambda device: (1 << 40) * device.is_host)
+    monkeypatch.setattr(null, "supports", supports)
+    host = Device("null:9", "a host", 1 << 40, 5e10, 1e12, is_host=True, is_pretend=True)
+    card = Device("null:0", "a card", 1 << 30, 1e12, 1e14, link_bandwidth=2e10)
+    shape = Shape("llama", n_layers=2, n_embd=256, n_heads=4, n_kv_heads=4, k_dim=64, n_rot=64,
+                  n_ff=512, n_vocab=300)
+    made = make_blueprint(graph_of(paper_file(shape, "Q8_0")), Limits(512, 8, 1, 32, 32, 32),
+                          KVLayout(32, 32, "F16", "F16"), PlanOptions([card, host], probe=True))
+    assert made.streamed is None
+    assert {d.name for n, (d, _) in made.device_of.items() if n.op == "glu"} == {"reference:0"}
+    assert {d.name for n, (d, _) in made.device_of.items() if n.op != "glu"} == {"null:9"}
 
 
 def test_strict(path: Path, sabotage: Sabotage) -> None:

@@ -95,9 +95,11 @@ Runs = Callable[[Device, Node], bool]
 
 
 def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool,
-           quiet: bool = False, runs: Runs | None = None) -> dict[Node, tuple[Device, str]]:
-    """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
-    has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
+           quiet: bool = False, runs: Runs | None = None, could_take: Runs | None = None
+           ) -> dict[Node, tuple[Device, str]]:
+    """The device that runs each node, and why: the placed one where it has the op, as ``runs`` says
+    (None: the backends), or the first of ``fallbacks`` that can take the node, as ``could_take``
+    says (None: ``runs``). Nodes that share a cache stay together.
 
     Fallbacks are reported in one line for each pair of devices, unless ``quiet``; with ``strict``
     one raises :class:`UnsupportedOp`, and so does an op that no device has.
@@ -109,7 +111,9 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     for node in graph.nodes:
         together = states.get(node.state.layer, [node]) if node.state else [node]
         wanted = placement.device_of[node]
-        device = _first_that_runs(together, [wanted, *fallbacks], runs)
+        device = wanted
+        if not all(runs(wanted, n) for n in together):
+            device = _first_that_runs(together, [wanted, *fallbacks], could_take or runs)
         why = placement.why[node]
         if device != wanted:
             lacking = next(n for n in together if not runs(wanted, n))

@@ -81,7 +81,7 @@ def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: D
     def can_move(node: Node, home: Device, device: Device) -> bool:
         return (home.is_host and node.layer >= 0 and node.state is None
                 and not get_op(node.op).state_size(node)
-                and kernels.runs(device, node)
+                and kernels.could_take(device, node)
                 and all(file_format(kernels.format_of(device, node, w) or "")
                         == there[home.name, w.name] for w in node.weights.values()))
     where = dict(device_of)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Device, KVLayout
-from unladen.errors import UnsupportedOp
+from unladen.errors import OutOfMemory, UnsupportedOp
 from unladen.graph.graph import Node, Value, Weight
 from unladen.schedule.trust.probe import Sample, fault
 
@@ -39,6 +39,18 @@ class Kernels:
     def runs(self, device: Device, node: Node) -> bool:
         """Whether ``device`` can compute ``node``."""
         return self._formats(device, node) is not None
+
+    def could_take(self, device: Device, node: Node) -> bool:
+        """Whether ``device`` can compute ``node``, which may run elsewhere as well. So the answer
+        is no, and is not remembered, where the memory doesn't suffice to try the kernel."""
+        try:
+            return self.runs(device, node)
+        except OutOfMemory:
+            if device.name not in self._reported:
+                self._reported.add(device.name)
+                log.warning("%s has too little free memory to try a kernel: it takes no work from "
+                            "other devices (hint: close other programs that use it)", device.name)
+            return False
 
     def format_of(self, device: Device, node: Node, weight: Weight) -> str | None:
         """The format in which ``device`` takes ``weight`` for ``node``; None: in no format."""
