@@ -113,8 +113,8 @@ def with_pool(blueprint: BlueprintSet, kept: Kept | None = None) -> BlueprintSet
 def _with_shared(free: Mapping[str, int], blueprint: BlueprintSet, kept: Kept) -> dict[str, int]:
     """The bytes by device that are ``free``, plus those that ``blueprint`` takes over from
     ``kept``."""
-    shared = kept.shared_bytes(blueprint)
-    return {name: n + shared.get(name, 0) for name, n in free.items()}
+    shared, devices = kept.shared_bytes(blueprint), blueprint.devices
+    return fit.with_more(free, devices, [(d, shared.get(d.name, 0)) for d in devices])
 
 
 def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None) -> PlanSet:
@@ -138,13 +138,10 @@ def check_beside(blueprint: BlueprintSet, kept: Kept) -> None:
 def check_instead(blueprint: BlueprintSet, plans: PlanSet) -> None:
     """Raise :class:`OutOfMemory` where a device lacks the room for ``blueprint`` even once
     ``plans`` are freed."""
-    taken = {m.device: m.taken_bytes or 0 for m in plans.memory().devices}
-    on_host = sum(n for device, n in taken.items() if device.is_host)
-    free = fit.free_bytes(blueprint.devices)
-    blueprint.memory.check({
-        d.name: min(d.memory_bytes or sys.maxsize,
-                    free[d.name] + (on_host if d.is_host else taken.get(d, 0)))
-        for d in blueprint.devices})
+    free = fit.with_more(fit.free_bytes(blueprint.devices), blueprint.devices,
+                         [(m.device, m.taken_bytes or 0) for m in plans.memory().devices])
+    blueprint.memory.check({d.name: min(d.memory_bytes or sys.maxsize, free[d.name])
+                            for d in blueprint.devices})
 
 
 def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOptions,
