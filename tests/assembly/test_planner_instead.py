@@ -182,3 +182,27 @@ def test_an_integrated_gpu_gives_its_memory_back_to_the_host(path: Path,
             assert weights <= set(model.engine.plans.keep().weights.values())
             del weights
     assert fault.live_bytes() == 0
+
+
+def test_layers_stay_on_the_gpu_where_only_sizes_change(path: Path, monkeypatch: pytest.MonkeyPatch
+                                                        ) -> None:
+    """The memory that the present plans hold on the GPU is not free for others, and needn't be."""
+    null: Any = backend_of("null")
+    with faults("null") as fault:
+        n_bytes = 1 << 30
+        monkeypatch.setattr(null, "free_bytes", lambda device: n_bytes - fault.live_bytes())
+        with Model(path, devices=["null:0", "cpu"], speculate=False, stream_weights=False,
+                   on_oom=["ubatch"], **SMALL) as model:
+            layers = model.engine.plan.blueprint.layers
+            assert {d.name for d in layers} == {"null:0"}
+            n_bytes = fault.live_bytes() * 5 // 4
+            for changes in ({"batch_size": 100}, {"kv_type": "f32"}, {"kv_type": "f16"},
+                            {"context_size": 120, "cache_tokens": 128}):
+                model.place(**changes)
+                assert model.engine.plan.blueprint.layers == layers, changes
+            shortage = OutOfMemory(device="null:0", requested=1, free=0, hint="it's a test")
+            model.engine.between_steps(lambda: model._planner.relieve(model.engine, shortage))
+            assert model.degradations and model.engine.plan.blueprint.layers == layers
+            n_bytes = fault.live_bytes() // 2
+            model.place(batch_size=16)
+            assert model.engine.plan.blueprint.layers != layers
