@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +156,53 @@ def test_without_memory_for_the_old_plans_either_the_model_says_so(
         with pytest.raises(OutOfMemory):
             model.generate(prompt, **GREEDY)
     assert host.fault.live_bytes() == 0
+
+
+def test_an_integrated_gpu_gives_its_memory_back_to_the_host(path: Path,
+                                                             monkeypatch: pytest.MonkeyPatch
+                                                             ) -> None:
+    """Weights move from the GPU to the host and back, where their memory doesn't hold both, and
+    stay where a smaller step takes them over."""
+    null: Any = backend_of("null")
+    monkeypatch.setattr(null, "open", lambda *given, of=null.open: replace(
+        of(*given), commits_host_memory=True))
+    with faults("cpu", "null") as fault:
+        n_bytes = 1 << 30
+        for backend in (backend_of("cpu"), null):
+            monkeypatch.setattr(backend, "free_bytes", lambda device: n_bytes - fault.live_bytes())
+        with Model(path, devices=["null:0", "cpu"], n_gpu_layers="all", use_mmap=False,
+                   speculate=False, stream_weights=False, **SMALL) as model:
+            n_bytes = fault.live_bytes() * 3 // 2
+            for n in (0, "all", 0, "all"):
+                model.place(n_gpu_layers=n)
+                assert bool(model.gpu_layers) == (n == "all")
+            n_bytes = fault.live_bytes() + fault.live_bytes() // 5
+            weights = set(model.engine.plans.keep().weights.values())
+            model.place(batch_size=100)
+            assert weights <= set(model.engine.plans.keep().weights.values())
+            del weights
+    assert fault.live_bytes() == 0
+
+
+def test_layers_stay_on_the_gpu_where_only_sizes_change(path: Path, monkeypatch: pytest.MonkeyPatch
+                                                        ) -> None:
+    """The memory that the present plans hold on the GPU is not free for others, and needn't be."""
+    null: Any = backend_of("null")
+    with faults("null") as fault:
+        n_bytes = 1 << 30
+        monkeypatch.setattr(null, "free_bytes", lambda device: n_bytes - fault.live_bytes())
+        with Model(path, devices=["null:0", "cpu"], speculate=False, stream_weights=False,
+                   on_oom=["ubatch"], **SMALL) as model:
+            layers = model.engine.plan.blueprint.layers
+            assert {d.name for d in layers} == {"null:0"}
+            n_bytes = fault.live_bytes() * 5 // 4
+            for changes in ({"batch_size": 100}, {"kv_type": "f32"}, {"kv_type": "f16"},
+                            {"context_size": 120, "cache_tokens": 128}):
+                model.place(**changes)
+                assert model.engine.plan.blueprint.layers == layers, changes
+            shortage = OutOfMemory(device="null:0", requested=1, free=0, hint="it's a test")
+            model.engine.between_steps(lambda: model._planner.relieve(model.engine, shortage))
+            assert model.degradations and model.engine.plan.blueprint.layers == layers
+            n_bytes = fault.live_bytes() // 2
+            model.place(batch_size=16)
+            assert model.engine.plan.blueprint.layers != layers

@@ -14,7 +14,16 @@ from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.runtime.plan import Plan
 from unladen.schedule.blueprint import make_blueprint
-from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes, room
+from unladen.schedule.fit import (
+    DeviceMemory,
+    Footprint,
+    MemoryPlan,
+    kv_bytes,
+    n_blocks,
+    room,
+    room_beside,
+    with_more,
+)
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
 
@@ -98,3 +107,56 @@ def test_a_full_device_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend_of("null"), "free_bytes", lambda device: 999)
     assert room([card]) == {"null:0": 0}
     assert room([replace(card, is_pretend=True)]) == {"null:0": 999}
+
+
+def gpu(name: str = "null:0", memory_bytes: int = 1000) -> Device:
+    return Device(name, "an integrated GPU", memory_bytes, commits_host_memory=True)
+
+
+HOST = Device("cpu:0", "", 1000, is_host=True)
+
+
+@pytest.mark.parametrize("gpu_first", [True, False])
+def test_an_integrated_gpu_shares_the_memory_of_the_host(gpu_first: bool) -> None:
+    memories = [DeviceMemory(gpu(), weight_bytes=500), DeviceMemory(HOST, kv_bytes=400)]
+    plan = MemoryPlan(memories if gpu_first else memories[::-1])
+    plan.check({"cpu:0": 900, "null:0": 900})
+    with pytest.raises(OutOfMemory) as caught:
+        plan.check({"cpu:0": 899, "null:0": 899})
+    assert (caught.value.device, caught.value.free) == ("null:0", 499)
+    with pytest.raises(OutOfMemory) as caught:
+        plan.check({"cpu:0": 1000, "null:0": 499})
+    assert (caught.value.device, caught.value.free) == ("null:0", 499)
+    two = MemoryPlan([DeviceMemory(gpu(f"null:{i}"), weight_bytes=500) for i in range(2)])
+    two.check({"null:0": 1000, "null:1": 1000})
+    with pytest.raises(OutOfMemory):
+        two.check({"null:0": 999, "null:1": 999})
+
+
+def test_what_a_device_on_the_hosts_memory_gives_back() -> None:
+    card = Device("null:1", "", 1000)
+    free = {"cpu:0": 100, "null:0": 100, "null:1": 100}
+    given = [(gpu(), 30), (HOST, 5), (card, 7)]
+    assert with_more(free, [gpu(), HOST, card], given) == {
+        "cpu:0": 135, "null:0": 135, "null:1": 107}
+    assert with_more(free, [gpu(memory_bytes=110), HOST], given) == {"cpu:0": 135, "null:0": 110}
+
+
+@pytest.mark.parametrize("gpu_first", [True, False])
+def test_caches_on_one_memory(gpu_first: bool) -> None:
+    """Both caches grow into what both devices leave, the GPU's by an eighth."""
+    spec, layout = KVSpec(0, 1, 1, 1), KVLayout(1, 1, "F16", "F16")
+    per_block = sum(kv_bytes(spec, layout))
+    memories = [DeviceMemory(gpu(), weight_bytes=500), DeviceMemory(HOST, weight_bytes=180)]
+    plan = MemoryPlan(memories if gpu_first else memories[::-1])
+    free = {"cpu:0": 1000, "null:0": 1000}
+    assert n_blocks(plan, [(spec, HOST)], layout, free, 999) == 1 + 320 // 2 // per_block
+    assert n_blocks(plan, [(spec, gpu())], layout, free, 999) == 1 + 320 // 8 // per_block
+    both = [(spec, gpu()), (spec, HOST)]
+    assert n_blocks(plan, both, layout, free, 999) == 1 + 320 // 8 // per_block
+
+
+def test_room_beside_graphs_on_one_memory() -> None:
+    other = Footprint([gpu(), HOST], [], {"null:0": 300, "cpu:0": 20}, {}, {}, {}, "other")
+    assert room_beside({"null:0": 900, "cpu:0": 1000}, [gpu(), HOST], (), "main", {
+        "other": other}) == {"null:0": 580, "cpu:0": 680}

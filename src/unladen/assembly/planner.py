@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from unladen.assembly.setup import (
     blueprint_for,
     check_beside,
     check_instead,
+    check_without_caches,
     with_pool,
 )
 from unladen.assembly.sources import Sources
@@ -30,7 +31,7 @@ from unladen.runtime.carry import Kept
 from unladen.runtime.plan_set import PlanSet
 from unladen.schedule.blueprint_set import BlueprintSet, retapped
 from unladen.schedule.options import Change
-from unladen.schedule.place import EXPERTS, PlaceOptions
+from unladen.schedule.place import EXPERTS, Choice, PlaceOptions
 from unladen.types import MAIN
 
 log = logging.getLogger("unladen")
@@ -83,7 +84,7 @@ class Planner:
         self._untapped = None
         kept = engine.surrender(shortage)
         made = self._descend(shortage, engine.plans.blueprint.n_offloaded(), engine.context_size,
-                             kept, engine.n_needed)
+                             kept, engine.n_needed, engine.plans)
         if not isinstance(made, OutOfMemory):
             engine.adopt(*made)
             return
@@ -99,7 +100,7 @@ class Planner:
         def move() -> None:
             wishes = _changed(self._wishes, changes)
             kept = engine.plans.keep()
-            blueprint, context = self._blueprint(wishes, kept)
+            blueprint, context = self._blueprint(wishes, kept, engine.plans)
             shortage = self._shortage(engine, blueprint, kept)
             if shortage is None:
                 plans = self._allocated(blueprint, kept)
@@ -142,7 +143,7 @@ class Planner:
         self._untapped = None
         kept = engine.surrender(shortage)
         try:
-            made = self._make(wishes, kept)
+            made = self._make(wishes, kept, engine.plans)
         except BaseException:
             self._restore(engine, kept)
             raise
@@ -155,7 +156,7 @@ class Planner:
     def _restore(self, engine: Engine, kept: Kept) -> None:
         """Make the plans of the present wishes again after they were freed, if there still is the
         memory for them."""
-        restored = self._make(self._wishes, kept)
+        restored = self._make(self._wishes, kept, engine.plans)
         if not isinstance(restored, OutOfMemory):
             engine.adopt(*restored)
 
@@ -229,11 +230,12 @@ class Planner:
         return dict.fromkeys(self._watch.changed, self._watch.change)
 
     def _descend(self, shortage: OutOfMemory, n_offloaded: int, context: int, kept: Kept,
-                 n_needed: int) -> tuple[PlanSet, int] | OutOfMemory:
+                 n_needed: int, before: PlanSet | None = None
+                 ) -> tuple[PlanSet, int] | OutOfMemory:
         changes = []
         for wishes, change in self._ladder.down(self._wishes, n_offloaded, context, n_needed):
             changes.append(change)
-            made = self._make(wishes, kept)
+            made = self._make(wishes, kept, before)
             if not isinstance(made, OutOfMemory):
                 log.warning("%s; the model goes on with %s", shortage.message, ", ".join(changes))
                 self.degradations += changes
@@ -242,13 +244,15 @@ class Planner:
             shortage = made
         return shortage
 
-    def _make(self, wishes: Wishes, kept: Kept) -> tuple[PlanSet, int] | OutOfMemory:
+    def _make(self, wishes: Wishes, kept: Kept, before: PlanSet | None = None
+              ) -> tuple[PlanSet, int] | OutOfMemory:
         """The plans and their context size, or the error that says why there are none. The first
-        attempt takes over the caches that are ``kept``, the second one doesn't."""
+        attempt takes over the caches that are ``kept``, the second one doesn't. ``before``: plans
+        whose placement may stay."""
         while True:
             had_caches = kept.has_caches
             try:
-                blueprint, context = self._blueprint(wishes, kept)
+                blueprint, context = self._blueprint(wishes, kept, before)
                 kept.restrict(blueprint)
                 return allocate(self._sources, blueprint, kept), context
             except OutOfMemory as error:
@@ -263,14 +267,45 @@ class Planner:
         size."""
         return self._blueprint(self._wishes)
 
-    def _blueprint(self, wishes: Wishes, kept: Kept | None = None) -> tuple[BlueprintSet, int]:
+    def _blueprint(self, wishes: Wishes, kept: Kept | None = None, before: PlanSet | None = None
+                   ) -> tuple[BlueprintSet, int]:
+        """The blueprints for ``wishes``, and their context size. Memory that the plans ``before``
+        hold is not free for another placement. So where only sizes change, their placement stays
+        if it fits and is as fast as the one that is found for what is free."""
+        made, context = self._placed(wishes, kept)
+        if before is None or kept is None or wishes.options != self._wishes.options:
+            return made, context
+        choices = {name: b.choice for name, b in before.blueprint.members.items()}
+        if choices == {name: b.choice for name, b in made.members.items()}:
+            return made, context
+        same, _ = self._placed(wishes, kept, choices)
+        is_slower = same.main.predict()[0].seconds > made.main.predict()[0].seconds
+        return made if is_slower or not _fits(same, kept, before) else same, context
+
+    def _placed(self, wishes: Wishes, kept: Kept | None, choices: Mapping[str, Choice] | None = None
+                ) -> tuple[BlueprintSet, int]:
         options = replace(wishes.options, looked=tuple(self._watch.looked),
                           changes=self._changes())
         made, context = blueprint_for(
-            self._architectures, options, context_size=wishes.context_size,
+            self._architectures, options, choices, context_size=wishes.context_size,
             batch_size=wishes.batch_size, max_seqs=wishes.max_seqs, kv_type=wishes.kv_type,
             cache_tokens=wishes.cache_tokens)
         return made if wishes.cache_tokens is not None else with_pool(made, kept), context
+
+
+def _fits(blueprint: BlueprintSet, kept: Kept, plans: PlanSet) -> bool:
+    """Whether there is room for ``blueprint`` beside what is in memory, or in place of ``plans``,
+    or, where these are freed already, in place of the caches that are ``kept`` of them."""
+    checks: list[Callable[[], None]] = [
+        lambda: check_beside(blueprint, kept), lambda: check_instead(blueprint, plans),
+        lambda: check_without_caches(blueprint, kept)]
+    for check in checks:
+        try:
+            check()
+        except OutOfMemory:
+            continue
+        return True
+    return False
 
 
 def _warn_of_idle(place: PlaceOptions, names: Collection[str]) -> None:

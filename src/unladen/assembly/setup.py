@@ -27,6 +27,7 @@ from unladen.runtime.plan_set import PlanSet
 from unladen.schedule import fit
 from unladen.schedule.blueprint_set import BlueprintSet, GraphWish, make_blueprints
 from unladen.schedule.options import PlanOptions
+from unladen.schedule.place import Choice
 from unladen.types import BLOCK_TOKENS, MAIN, Limits
 
 log = logging.getLogger("unladen")
@@ -113,8 +114,8 @@ def with_pool(blueprint: BlueprintSet, kept: Kept | None = None) -> BlueprintSet
 def _with_shared(free: Mapping[str, int], blueprint: BlueprintSet, kept: Kept) -> dict[str, int]:
     """The bytes by device that are ``free``, plus those that ``blueprint`` takes over from
     ``kept``."""
-    shared = kept.shared_bytes(blueprint)
-    return {name: n + shared.get(name, 0) for name, n in free.items()}
+    shared, devices = kept.shared_bytes(blueprint), blueprint.devices
+    return fit.with_more(free, devices, [(d, shared.get(d.name, 0)) for d in devices])
 
 
 def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None) -> PlanSet:
@@ -138,22 +139,29 @@ def check_beside(blueprint: BlueprintSet, kept: Kept) -> None:
 def check_instead(blueprint: BlueprintSet, plans: PlanSet) -> None:
     """Raise :class:`OutOfMemory` where a device lacks the room for ``blueprint`` even once
     ``plans`` are freed."""
-    taken = {m.device: m.taken_bytes or 0 for m in plans.memory().devices}
-    on_host = sum(n for device, n in taken.items() if device.is_host)
-    free = fit.free_bytes(blueprint.devices)
-    blueprint.memory.check({
-        d.name: min(d.memory_bytes or sys.maxsize,
-                    free[d.name] + (on_host if d.is_host else taken.get(d, 0)))
-        for d in blueprint.devices})
+    free = fit.with_more(fit.free_bytes(blueprint.devices), blueprint.devices,
+                         [(m.device, m.taken_bytes or 0) for m in plans.memory().devices])
+    blueprint.memory.check({d.name: min(d.memory_bytes or sys.maxsize, free[d.name])
+                            for d in blueprint.devices})
+
+
+def check_without_caches(blueprint: BlueprintSet, kept: Kept) -> None:
+    """Raise :class:`OutOfMemory` where a device lacks the room for ``blueprint`` even once the
+    caches that are ``kept`` are freed."""
+    caches = [(buffer.device, buffer.nbytes) for state in kept.states.values()
+              for kv in state.kv.values() for buffer in (kv.k, kv.v)]
+    free = fit.with_more(fit.free_bytes(blueprint.devices), blueprint.devices, caches)
+    blueprint.memory.check(_with_shared(free, blueprint, Kept(kept.weights)))
 
 
 def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOptions,
+                  choices: Mapping[str, Choice] | None = None,
                   **sizes: Unpack[StepSizes]) -> tuple[BlueprintSet, int]:
     """The blueprints of ``architectures``, by the names of their graphs, whether they fit or not,
     and their context size. :data:`~unladen.types.MAIN` is the model's own; taps belong to its
     graph. All graphs take turns, serve the same sequences and get the sizes that are wished for.
-    They choose their places in the order of ``architectures``. Without ``cache_tokens`` the cache
-    holds one whole context. Raises :class:`InvalidArgument`.
+    They choose their places in the order of ``architectures``, or have ``choices``. Without
+    ``cache_tokens`` the cache holds one whole context. Raises :class:`InvalidArgument`.
     """
     context_size, kv_type = sizes["context_size"], sizes["kv_type"]
     cache_tokens, trained = sizes["cache_tokens"], architectures[MAIN].context_length
@@ -178,7 +186,7 @@ def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOption
     wishes = {name: GraphWish(graph, _with_windows(limits[name], windows), layout,
                               options if name == MAIN else untapped)
               for name, graph in graphs.items()}
-    return make_blueprints(wishes), context
+    return make_blueprints(wishes, choices), context
 
 
 def _limits(graph: Graph, n_vocab: int, context: int, n_blocks: int, sizes: StepSizes) -> Limits:

@@ -103,16 +103,20 @@ class MemoryPlan:
 
     def left(self, free: Mapping[str, int]) -> dict[str, int]:
         """Bytes by device that the plan leaves of ``free``, or of the device's whole memory where
-        ``free`` lacks the device; below 0 where the device is too small. Devices that compute on
-        the host's memory share it."""
-        result: dict[str, int] = {}
-        on_host = 0
-        for memory in self.devices:
-            have = free.get(memory.device.name, memory.device.memory_bytes)
+        ``free`` lacks the device; below 0 where the device is too small. Devices on the host's
+        memory share it. Those that compute on the host come first; the others get what is left."""
+        have = {m.device.name: free.get(m.device.name, m.device.memory_bytes)
+                for m in self.devices}
+        on_host, result = 0, dict.fromkeys(have, 0)
+        whole = _host_bytes((m.device for m in self.devices), have)
+        for memory in sorted(self.devices, key=lambda m: not m.device.is_host):
+            name, n = memory.device.name, have[memory.device.name]
             if memory.device.is_host:
-                have = max(0, have - on_host)
-                on_host += memory.needed_bytes
-            result[memory.device.name] = have - memory.needed_bytes
+                n = max(0, n - on_host)
+            elif is_on_host(memory.device):
+                n = min(n, max(0, whole - on_host))
+            on_host += memory.needed_bytes * is_on_host(memory.device)
+            result[name] = n - memory.needed_bytes
         return result
 
     def __repr__(self) -> str:
@@ -138,6 +142,32 @@ def _row(m: DeviceMemory) -> str:
     if m.taken_bytes is not None:
         sizes.append(m.taken_bytes)
     return " ".join([f"{m.device.name:12}", *map(_mib, sizes)])
+
+
+def is_on_host(device: Device) -> bool:
+    """Whether the memory of ``device`` is the host's, as an integrated GPU's is."""
+    return device.is_host or device.commits_host_memory
+
+
+def _host_bytes(devices: Iterable[Device], have: Mapping[str, int]) -> int:
+    """The bytes that devices on the host's memory share, where each alone could ``have`` its number
+    of bytes. A GPU may be limited to fewer than the host has."""
+    shared = [d for d in devices if is_on_host(d)]
+    hosts = [have[d.name] for d in shared if d.is_host]
+    return min(hosts) if hosts else max((have[d.name] for d in shared), default=0)
+
+
+def with_more(free: Mapping[str, int], devices: Iterable[Device],
+              more: Iterable[tuple[Device, int]]) -> dict[str, int]:
+    """The ``free`` bytes of ``devices`` and those that are taken now but count as free, ``more`` by
+    device. All devices on the host's memory get what one of them gives back."""
+    back: dict[str, int] = {}
+    for device, n in more:
+        name = "" if is_on_host(device) else device.name
+        back[name] = back.get(name, 0) + n
+    found = {d: free[d.name] + back.get("" if is_on_host(d) else d.name, 0) for d in devices}
+    return {d.name: min(n, max(free[d.name], d.memory_bytes)) if d.commits_host_memory else n
+            for d, n in found.items()}
 
 
 def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
@@ -180,20 +210,22 @@ def n_blocks(memory: MemoryPlan, caches: Iterable[tuple[KVSpec, Device]], layout
     """
     one = replace(layout, n_blocks=1)
     per_block: dict[str, int] = {}
-    on_host = {m.device.name for m in memory.devices if m.device.is_host}
+    shared = [m for m in memory.devices if is_on_host(m.device)]
     left = memory.left(free)
-    # Devices of the host share its memory. Pages of mapped files count as free there.
-    host = (min((left[name] for name in on_host), default=0)
-            - sum(m.mapped_bytes for m in memory.devices)) // POOL_SHARE
+    # Devices on the host's memory share it. Pages of mapped files count as free there.
+    have = {m.device.name: free.get(m.device.name, m.device.memory_bytes) for m in shared}
+    on_host = (_host_bytes((m.device for m in shared), have)
+               - sum(m.needed_bytes for m in shared))
+    host = (on_host - sum(m.mapped_bytes for m in memory.devices)) // POOL_SHARE
     for spec, device in caches:
         sizes = kv_bytes(spec, one)
         name = "" if device.is_host else device.name
         per_block[name] = per_block.get(name, 0) + sum(sizes)
         if device.max_binding_bytes:
             most = min(most, device.max_binding_bytes // max(1, *sizes))
-    rooms = {m.device.name: left[m.device.name] // (
-        COMMITTED_POOL_SHARE if m.device.commits_host_memory else POOL_SHARE)
-        for m in memory.devices if m.device.memory_bytes}
+    rooms = {m.device.name: min(left[m.device.name], on_host) // COMMITTED_POOL_SHARE
+             if m.device.commits_host_memory else left[m.device.name] // POOL_SHARE
+             for m in memory.devices if m.device.memory_bytes}
     for name, nbytes in per_block.items():
         room = rooms.get(name, 0) if name else host
         most = min(most, layout.n_blocks + room // max(1, nbytes))
@@ -214,9 +246,9 @@ def room_beside(room: Mapping[str, int], devices: Iterable[Device], weights: Col
     for name in used:
         used[name] -= max((f.arenas.get(name, 0) for f in beside.values() if f.arena == arena),
                           default=0)
-    hosts = {d.name for d in devices if d.is_host}
-    on_host = sum(used.get(d.name, 0) for d in _all_devices(beside) if d.is_host)
-    return {name: n - (on_host if name in hosts else used.get(name, 0))
+    shared = {d.name for d in devices if is_on_host(d)}
+    on_host = sum(used.get(d.name, 0) for d in _all_devices(beside) if is_on_host(d))
+    return {name: n - (on_host if name in shared else used.get(name, 0))
             for name, n in room.items()}
 
 

@@ -165,3 +165,41 @@ def test_a_full_card_doesnt_disturb_the_others(
     made = make_blueprint(graph, limits, layout, PlanOptions([*cards, host], probe=False))
     assert {d.name for d in made.layers} == {"null:1", "null:9"}
     made.memory.check(free)
+
+
+@pytest.mark.parametrize("use_mmap", [True, False])
+@pytest.mark.parametrize("has_card", [True, False])
+def test_an_integrated_gpu_and_the_host_fit_together(
+        monkeypatch: pytest.MonkeyPatch, use_mmap: bool, has_card: bool) -> None:
+    """Whatever their memory holds, the plan fits if one does, and the search counts few."""
+    shape = Shape("llama", n_layers=8, n_embd=512, n_heads=8, n_kv_heads=8, k_dim=64, n_rot=64,
+                  n_ff=1536, n_vocab=1000)
+    graph = graph_of(paper_file(shape, "Q8_0"))
+    limits, layout = Limits(32, 8, 1, 64, 64, 32), KVLayout(32, 64, "F16", "F16")
+    gpu = Device("null:0", "integrated", 1 << 30, 1e11, 1e13, link_bandwidth=2e10,
+                 link_latency_s=1e-6, launch_s=1e-6, commits_host_memory=True)
+    card = Device("null:1", "a card", 16 << 20, 1e12, 1e14, link_bandwidth=2e10,
+                  link_latency_s=1e-6, launch_s=1e-6)
+    host = Device("null:9", "a host", 1 << 30, 5e10, 1e12, is_host=True)
+    devices = [gpu, *[card] * has_card, host]
+    options = PlanOptions(devices, PlaceOptions(stream_weights=False), use_mmap=use_mmap,
+                          probe=False)
+    counted = []
+    monkeypatch.setattr(Maker, "_left", lambda self, *given, left=Maker._left: (
+        counted.append(1), left(self, *given))[1])
+    fitting, on_gpu = set(), set()
+    for n in range(10, 120, 5):
+        free = {"null:0": n << 20, "null:1": 16 << 20, "null:9": n << 20}
+        free_on(monkeypatch, free)
+        made = make_blueprint(graph, limits, layout, options)
+        alone = Maker(graph, limits, layout, options, devices).blueprint_of(
+            choose(graph.n_layers, devices, options.place, 0), quiet=True)
+        if min(made.memory.left(free).values()) >= 0:
+            assert made.memory.needed_on("null:0") + made.memory.needed_on("null:9") <= n << 20
+            fitting.add(n)
+            on_gpu.add(sum(d == gpu for d in made.layers))
+        else:
+            assert min(alone.memory.left(free).values()) < 0
+    assert fitting and (has_card or 10 not in fitting)
+    assert {0, 5} <= on_gpu or not use_mmap, on_gpu
+    assert len(counted) < 22 * 5, len(counted)

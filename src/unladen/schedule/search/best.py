@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Value
+from unladen.schedule import fit
 from unladen.schedule.place import EXPERTS, Choice, PlaceOptions, choose, host_and_others
 from unladen.schedule.search.cost import Costs
 from unladen.schedule.search.units import Both, Groups, Sizes, Units
@@ -110,6 +111,7 @@ class _Search:
         if self._open_experts(graph):
             self.on_host = Units(graph, devices, options, graph.n_layers, both, sizes)
         self.least = self._least()
+        self._on_host = [d for d in devices if fit.is_on_host(d)]
         self._ruled_out: set[_Held] = set()
 
     def _open_experts(self, graph: Graph) -> bool:
@@ -236,13 +238,30 @@ class _Search:
         time, size = (self._mixed(case, device, what) for what in ("seconds", "nbytes"))
         totals = entry[:, None] + time[None, :] - time[:, None]
         left = room[device.name] - self._fixed(case, device, layers=True, head=head)
-        i = np.arange(self.n_layers + 1)
-        totals[(i[:, None] >= i[None, :]) | (size[None, :] - size[:, None] > left)] = np.inf
+        i, taken = np.arange(self.n_layers + 1), size[None, :] - size[:, None]
+        totals[(i[:, None] >= i[None, :]) | (taken > left)] = np.inf
+        if device in self._on_host and len(self._on_host) > 1:
+            shared = self._shared(room) - self._fixed(case, device, layers=True, head=head)
+            totals[taken + self._beside(case, room) > shared] = np.inf
         about = device == case.embed, head, case.n_cpu_moe
         for name, begin, end, *rest in self._ruled_out:
             if name == device.name and tuple(rest) == about:
                 totals[begin, end] = np.inf
         return totals
+
+    def _shared(self, room: Mapping[str, float]) -> float:
+        """The bytes that devices on the host's memory have together."""
+        hosts = [room[d.name] for d in self._on_host if d.is_host]
+        return min(hosts) if hosts else max(room[d.name] for d in self._on_host)
+
+    def _beside(self, case: _Case, room: Mapping[str, float]) -> Floats:
+        """A lower bound of the bytes [i, j] of the host's memory that all layers but i to j take:
+        other devices hold as many of them as they have room for."""
+        each = [np.diff(self._mixed(case, d, "nbytes")) for d in case.order]
+        sums = np.concatenate([[0.0], np.cumsum(np.min(each, axis=0))])
+        elsewhere = sum(max(0.0, room[d.name]) for d in case.order if d not in self._on_host)
+        outside = sums[-1] - (sums[None, :] - sums[:, None])
+        return np.asarray(np.maximum(0.0, outside - elsewhere))
 
     def _mixed(self, case: _Case, device: Device, what: str) -> Floats:
         """Running sums over the layers, where the first ones keep their experts on the host, as

@@ -56,9 +56,10 @@ class PlanReport:
         that were allocated by now. ``files``: names of files by key; other files are called by
         their keys, and the model's own file ``title``.
         """
-        found = fit.free_bytes(blueprint.devices)
-        free = {d.name: min(found[d.name] + taken.get(d.name, 0), d.memory_bytes)
-                for d in blueprint.devices}
+        devices = blueprint.devices
+        found = fit.with_more(fit.free_bytes(devices), devices,
+                              [(d, taken.get(d.name, 0)) for d in devices])
+        free = {d.name: min(found[d.name], d.memory_bytes) for d in devices}
         names = {key: key for key in blueprint.file_bytes()} | {MAIN: title} | dict(files)
         return cls(title, context_size, blueprint, free,
                    {name: b.predict() for name, b in blueprint.members.items()}, names, taken)
