@@ -32,7 +32,7 @@ def test_bytes_arrive_while_the_first_queue_waits(rng: np.random.Generator) -> N
     assert failed.value == 0
     try:
         waiting = gpu.event(np.empty(0, np.uint8))
-        driver.call("opencl:0", "clEnqueueMarkerWithWaitList", gpu.queue, c_uint32(1),
+        gpu.caller.call("clEnqueueMarkerWithWaitList", gpu.queue, c_uint32(1),
                     ctypes.byref(held), ctypes.byref(waiting.handle))
         gpu.flush()
         data = rng.integers(0, 256, 4096, np.uint8)

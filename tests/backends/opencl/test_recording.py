@@ -15,7 +15,7 @@ from cases.base import Maker
 from unladen.backends import backend_of
 from unladen.backends._gpu import binaries
 from unladen.backends.base import BackendOptions
-from unladen.backends.opencl import driver, features, recording
+from unladen.backends.opencl import features, recording
 from unladen.backends.opencl.building import Builder
 from unladen.backends.opencl.device import ENTRY, Gpu, Memory
 from unladen.backends.opencl.program import N_STAGED, OpenClProgram, StepWords
@@ -91,9 +91,14 @@ def test_words_stay_until_they_are_uploaded(gpu: Gpu) -> None:
         assert (wait().view(np.int32) == n).all()
 
 
+def new_builder(gpu: Gpu) -> Builder:
+    """One that has built nothing yet."""
+    return Builder(gpu.found, gpu.context, gpu.caller)
+
+
 def test_a_program_comes_from_disk(gpu: Gpu, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "__kernel void kernel_main(__global uint *a) { a[0] = 41u + 1u; }"
-    Builder(gpu.found, gpu.context).build(text, "", "first")
+    new_builder(gpu).build(text, "", "first")
     (file,) = kept.iterdir()
 
     def never(*args: object) -> None:
@@ -101,19 +106,19 @@ def test_a_program_comes_from_disk(gpu: Gpu, kept: Path, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Builder, "_from_text", never)
-        again = Builder(gpu.found, gpu.context).build(text, "", "again")
+        again = new_builder(gpu).build(text, "", "again")
         with pytest.raises(AssertionError, match="compiled again"):
-            Builder(gpu.found, gpu.context).build(text, "-DOTHER", "other")
+            new_builder(gpu).build(text, "-DOTHER", "other")
     assert _result(gpu, again) == 42
     # A whole file whose binary the driver refuses, and one that was cut: both are written anew.
     whole = file.read_bytes()
     for broken in (_with(binaries.Binaries(kept), gpu, text, b"no binary"), whole[:-5], b""):
         if broken is not None:
             file.write_bytes(broken)
-        assert _result(gpu, Builder(gpu.found, gpu.context).build(text, "", "mended")) == 42
+        assert _result(gpu, new_builder(gpu).build(text, "", "mended")) == 42
         with monkeypatch.context() as patch:
             patch.setattr(Builder, "_from_text", never)
-            Builder(gpu.found, gpu.context).build(text, "", "again")
+            new_builder(gpu).build(text, "", "again")
 
 
 def test_a_driver_that_gives_no_binary(gpu: Gpu, kept: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,12 +126,12 @@ def test_a_driver_that_gives_no_binary(gpu: Gpu, kept: Path, monkeypatch: pytest
     monkeypatch.setattr("unladen.backends.opencl.building.binary_of", lambda *a: b"")
     text = "__kernel void kernel_main(__global uint *a) { a[0] = 43u; }"
     for _ in range(2):
-        assert _result(gpu, Builder(gpu.found, gpu.context).build(text, "", "text")) == 43
+        assert _result(gpu, new_builder(gpu).build(text, "", "text")) == 43
 
 
 def test_an_error_names_the_text(gpu: Gpu, kept: Path) -> None:
     with pytest.raises(UnladenError, match="this doesn't compile"):
-        Builder(gpu.found, gpu.context).build("__kernel void f() { what; }", "", "this")
+        new_builder(gpu).build("__kernel void f() { what; }", "", "this")
     assert not list(kept.glob("*.kernel"))
 
 
@@ -139,11 +144,11 @@ def _with(kept: binaries.Binaries, gpu: Gpu, text: str, binary: bytes) -> None:
 
 def _result(gpu: Gpu, program: ctypes.c_void_p) -> int:
     memory = Memory(gpu, 16)
-    kernel = driver.make(gpu.name, "clCreateKernel", program, ENTRY)
-    driver.call(gpu.name, "clSetKernelArg", kernel, 0, 8, ctypes.byref(memory.handle))
+    kernel = gpu.caller.make("clCreateKernel", program, ENTRY)
+    gpu.caller.call("clSetKernelArg", kernel, 0, 8, ctypes.byref(memory.handle))
     one = (c_size_t * 3)(1, 1, 1)
-    driver.call(gpu.name, "clEnqueueNDRangeKernel", gpu.queue, kernel, 3, None, one, one, 0, None,
+    gpu.caller.call("clEnqueueNDRangeKernel", gpu.queue, kernel, 3, None, one, one, 0, None,
                 None)
     found = gpu.read(memory, 0, 4)()
-    driver.call(gpu.name, "clReleaseKernel", kernel)
+    gpu.caller.call("clReleaseKernel", kernel)
     return int(found.view(np.uint32)[0])

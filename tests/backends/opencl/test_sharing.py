@@ -43,7 +43,7 @@ class Hold:
         self.event = c_void_p(self.library.clCreateUserEvent(gpu.context, ctypes.byref(failed)))
         assert failed.value == 0
         self.is_over = False
-        driver.call(gpu.name, "clEnqueueMarkerWithWaitList", gpu.queue, c_uint32(1),
+        gpu.caller.call("clEnqueueMarkerWithWaitList", gpu.queue, c_uint32(1),
                     ctypes.byref(self.event), None)
 
     def end(self) -> None:
@@ -86,7 +86,7 @@ def test_another_thread_writes_while_one_asks(gpu: Gpu) -> None:
     """It drops the same work first, and its own isn't done."""
     memory, copies = Memory(gpu, N), []
     gpu.write(memory, 0, watched(1, copies))
-    driver.call(gpu.name, "clFinish", gpu.queue)
+    gpu.caller.call("clFinish", gpu.queue)
     with holding(gpu):
         second = watched(2, copies)
         with meanwhile("clGetEventInfo", lambda: elsewhere(lambda: gpu.write(memory, 0, second))):

@@ -7,7 +7,7 @@ from ctypes import c_char_p, c_int32, c_size_t, c_ubyte, c_void_p
 
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends.opencl import driver
-from unladen.backends.opencl.driver import call, make
+from unladen.backends.opencl.driver import Caller
 from unladen.backends.opencl.platforms import Found
 from unladen.errors import DeviceLost, OutOfMemory, UnladenError, UnsupportedOp
 
@@ -19,10 +19,10 @@ ENTRY = b"kernel_main"
 
 
 class Builder:
-    """Builds programs for the device ``found`` in ``context``."""
+    """Builds programs for the device ``found`` in ``context``, by calls of ``caller``."""
 
-    def __init__(self, found: Found, context: c_void_p) -> None:
-        self.found, self.context = found, context
+    def __init__(self, found: Found, context: c_void_p, caller: Caller) -> None:
+        self.found, self.context, self.caller = found, context, caller
         self.binaries = Binaries(folder_of_binaries())
 
     def build(self, text: str, options: str, what: str) -> c_void_p:
@@ -34,12 +34,12 @@ class Builder:
 
         def compiled() -> bytes:
             built.append(self._from_text(text, options, what))
-            return binary_of(built[0], what)
+            return binary_of(built[0], self.caller)
 
         binary = self.binaries.get(of, compiled)
         if not built and binary:
             try:
-                built.append(self._from_binary(binary, options, what))
+                built.append(self._from_binary(binary, options))
             except UnladenError:  # a driver may refuse what another build of it made
                 self.binaries.forget(of)
                 self.binaries.get(of, compiled)
@@ -48,45 +48,45 @@ class Builder:
     def _from_text(self, text: str, options: str, what: str) -> c_void_p:
         encoded = text.encode()
         strings, sizes = (c_char_p * 1)(encoded), (c_size_t * 1)(len(encoded))
-        program = make(what, "clCreateProgramWithSource", self.context, 1, strings, sizes)
+        program = self.caller.make("clCreateProgramWithSource", self.context, 1, strings, sizes)
         try:
-            self._build(program, options, what)
+            self._build(program, options)
         except (DeviceLost, OutOfMemory):
-            call(what, "clReleaseProgram", program)
+            self.caller.call("clReleaseProgram", program)
             raise
         except UnladenError as error:
-            said = self._log(program, what)
-            call(what, "clReleaseProgram", program)
+            said = self._log(program)
+            self.caller.call("clReleaseProgram", program)
             device, _, kernel = what.partition(": ")
             raise UnsupportedOp(f"{what} doesn't compile:\n{said}", node=kernel, device=device,
                                 hint="a driver update may help") from error
         return program
 
-    def _from_binary(self, binary: bytes, options: str, what: str) -> c_void_p:
+    def _from_binary(self, binary: bytes, options: str) -> c_void_p:
         ids, sizes = (c_void_p * 1)(self.found.id), (c_size_t * 1)(len(binary))
         held = (c_ubyte * len(binary)).from_buffer_copy(binary)
         pointers = (c_void_p * 1)(ctypes.addressof(held))
-        program = make(what, "clCreateProgramWithBinary", self.context, 1, ids, sizes, pointers,
-                       ctypes.byref(c_int32(0)))
+        program = self.caller.make("clCreateProgramWithBinary", self.context, 1, ids, sizes,
+                                   pointers, ctypes.byref(c_int32(0)))
         try:
-            self._build(program, options, what)
+            self._build(program, options)
         except UnladenError:
-            call(what, "clReleaseProgram", program)
+            self.caller.call("clReleaseProgram", program)
             raise
         return program
 
-    def _build(self, program: c_void_p, options: str, what: str) -> None:
+    def _build(self, program: c_void_p, options: str) -> None:
         ids = (c_void_p * 1)(self.found.id)
-        call(what, "clBuildProgram", program, 1, ids, options.encode(), None, None)
+        self.caller.call("clBuildProgram", program, 1, ids, options.encode(), None, None)
 
-    def _log(self, program: c_void_p, what: str) -> str:
+    def _log(self, program: c_void_p) -> str:
         log, size = ctypes.create_string_buffer(1 << 16), c_size_t(0)
-        call(what, "clGetProgramBuildInfo", program, self.found.id, _BUILD_LOG, len(log), log,
-             ctypes.byref(size))
+        self.caller.call("clGetProgramBuildInfo", program, self.found.id, _BUILD_LOG, len(log),
+                         log, ctypes.byref(size))
         return log.value.decode("utf-8", "replace").strip()
 
 
-def binary_of(program: c_void_p, what: str) -> bytes:
+def binary_of(program: c_void_p, caller: Caller) -> bytes:
     """What the driver compiled for its one device; empty where it gives nothing away."""
     library = driver.library()
     assert library is not None
@@ -95,17 +95,17 @@ def binary_of(program: c_void_p, what: str) -> bytes:
         return b""
     held = (c_ubyte * max(1, sizes[0]))()
     pointers = (c_void_p * 1)(ctypes.addressof(held))
-    call(what, "clGetProgramInfo", program, _BINARIES, ctypes.sizeof(pointers), pointers, None)
+    caller.call("clGetProgramInfo", program, _BINARIES, ctypes.sizeof(pointers), pointers, None)
     return bytes(held[:sizes[0]])
 
 
-def most_threads(program: c_void_p, found: Found, what: str) -> int:
+def most_threads(program: c_void_p, found: Found, caller: Caller) -> int:
     """The most threads that a workgroup of the program's kernel can have on the device."""
-    kernel = make(what, "clCreateKernel", program, ENTRY)
+    kernel = caller.make("clCreateKernel", program, ENTRY)
     size = c_size_t(0)
-    call(what, "clGetKernelWorkGroupInfo", kernel, found.id, _WORK_GROUP_SIZE,
-         ctypes.sizeof(size), ctypes.byref(size), None)
-    call(what, "clReleaseKernel", kernel)
+    caller.call("clGetKernelWorkGroupInfo", kernel, found.id, _WORK_GROUP_SIZE,
+                ctypes.sizeof(size), ctypes.byref(size), None)
+    caller.call("clReleaseKernel", kernel)
     return size.value
 
 

@@ -136,7 +136,7 @@ class Gpu:
         self.context = self.caller.make("clCreateContext", None, 1, ids, None, None)
         self.queue = self.caller.make("clCreateCommandQueue", self.context, found.id, 0)
         self.copies = CopyQueue(self)
-        self.builder = Builder(found, self.context)
+        self.builder = Builder(found, self.context, self.caller)
         self.recorder = self._recorder()
 
     @property
@@ -257,7 +257,7 @@ class Gpu:
     def _check_size(self, program: c_void_p, kernel: str, n_threads: int) -> None:
         """Raise :class:`UnsupportedOp` where registers or local memory don't suffice for a
         workgroup."""
-        most = most_threads(program, self.found, self.name)
+        most = most_threads(program, self.found, self.caller)
         if most < n_threads:
             self.caller.call("clReleaseProgram", program)
             raise UnsupportedOp(

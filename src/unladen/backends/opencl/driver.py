@@ -137,16 +137,6 @@ class Caller:
         return found
 
 
-def call(device: str, name: str, *arguments: Any) -> None:
-    """See :meth:`Caller.call`."""
-    Caller(device).call(name, *arguments)
-
-
-def make(device: str, name: str, *arguments: Any) -> c_void_p:
-    """See :meth:`Caller.make`."""
-    return Caller(device).make(name, *arguments)
-
-
 def error(device: str, name: str, number: int, *, requested: int = 0, free: int = 0
           ) -> UnladenError | OutOfMemory:
     """The exception for error ``number`` of function ``name``."""
