@@ -171,7 +171,8 @@ class EmulatorBackend(EmulatedBackend):
 
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
-        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads)
+        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
+                    lowered.tile_tokens)
         return EmulatorProgram(segment, lowered, step, self.mode)
 
     def run(self, program: Program) -> None:

@@ -147,3 +147,12 @@ def installed(name: str, *, runs: bool = True, adds: bool = False, n_cards: int 
         assert finding.usable(own.vendor), finding.why_none(own.vendor)
         yield driver
     assert not driver.faults(), "\n".join(driver.faults())
+
+
+@contextmanager
+def at_rest() -> Iterator[Stub]:
+    """The stub, which runs no kernels; it has forgotten everything before and afterwards."""
+    found = stub()
+    found.reset(runs=False)
+    yield found
+    found.reset(runs=False)

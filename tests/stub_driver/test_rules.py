@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stub_driver.stub import Stub, stub
+from stub_driver.stub import Stub, at_rest
 from unladen.backends._gpu.cuda_like.memory import _Access, _Pages
 
 PAGE = 64 << 10
@@ -35,10 +35,8 @@ class Calls:
 
 @pytest.fixture
 def driver() -> Iterator[Stub]:
-    found = stub()
-    found.reset(runs=False)
-    yield found
-    found.reset(runs=False)
+    with at_rest() as found:
+        yield found
 
 
 @pytest.fixture

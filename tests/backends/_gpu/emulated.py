@@ -53,6 +53,7 @@ class Emulated:
     max_binding: int = WHOLE
     max_buffer: int = WHOLE
     max_storage_buffers: int = 16
+    workgroup_bytes: int = 48 << 10
     forgone: set[tuple[str, frozenset[str]]] = field(default_factory=set)
 
     @property
@@ -115,7 +116,8 @@ class EmulatedBackend(GpuBackend):
 
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
-        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads)
+        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
+                    lowered.tile_tokens)
         return EmulatedProgram(lowered, step)
 
     def run(self, program: Program) -> None:

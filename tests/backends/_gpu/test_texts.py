@@ -117,8 +117,7 @@ def long_rows(rng: Rng, k_dim: int, v_dim: int, n_heads: int) -> Case:
 def test_long_rows_fit_the_memory_of_a_workgroup(
         k_dim: int, v_dim: int, limit: int, tokens: int, n_heads: int, rng: Rng) -> None:
     """Tiles have fewer tokens where a device says that it has little."""
-    backend = EmulatedBackend(source)
-    vars(backend.target).update(workgroup_bytes=limit << 10)
+    backend = EmulatedBackend(source, workgroup_bytes=limit << 10)
     program = running.Bench(backend, long_rows(rng, k_dim, v_dim, n_heads)).program
     assert isinstance(program, EmulatedProgram)
     assert program.lowered.tile_tokens == tokens

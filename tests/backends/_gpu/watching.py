@@ -45,3 +45,24 @@ def elsewhere(work: Callable[[], object]) -> None:
     thread.start()
     thread.join(60)
     assert not thread.is_alive(), "the other thread waits for a lock"
+
+
+def check_counting(gpu: Any, memory: Callable[[Any, int], object]) -> None:
+    """Two threads allocate at the same time, and both sizes are counted."""
+    kept: list[object] = []
+    threads: list[Thread] = []
+
+    class Slow(int):
+        """While something is added to it, another thread allocates if it can."""
+
+        def __add__(self, other: int) -> int:
+            threads.append(Thread(target=lambda: kept.append(memory(gpu, 1 << 12))))
+            threads[0].start()
+            threads[0].join(1)
+            return int(self) + other
+    gpu.used_bytes = Slow(0)
+    kept.append(memory(gpu, 1 << 10))
+    threads[0].join()
+    assert gpu.used_bytes == (1 << 10) + (1 << 12)
+    kept.clear()
+    assert gpu.used_bytes == 0

@@ -269,7 +269,7 @@ def main() -> int:
     if compiler is None:
         print(f"error: NVRTC is missing\nhint: {CUDA.no_compiler}", file=sys.stderr)
         return 2
-    record, n_wrong, n_new = load(), 0, 0
+    record, n_compiled, n_wrong, n_new = load(), 0, 0, 0
     found: Record = {name: dict(each) for name, each in record.items()} if args.chip else {}
     chips = args.chip or CHIPS
     for name, chip, now in (drawn(chips, args.seconds, args.seed) if args.seconds else
@@ -278,9 +278,11 @@ def main() -> int:
         if wrong and (isinstance(now, str) or not args.accept):
             n_wrong += 1
             print(f"FAILED {wrong}")
+        n_compiled += not isinstance(now, str)
         n_new += str(chip) not in record.get(name, {})
         if not isinstance(now, str):
             found.setdefault(name, {})[str(chip)] = now
+    print(f"{n_compiled} compiled", file=sys.stderr)
     if args.accept:
         save(found)
     elif n_wrong or n_new:

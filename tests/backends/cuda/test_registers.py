@@ -39,6 +39,7 @@ def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.G
                           timeout=800,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+    assert int(done.stderr.split(" compiled")[0]) > 0
 
 
 def test_the_record_is_of_these_kernels(rng: np.random.Generator) -> None:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_int32, c_uint32, c_void_p
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 
-from backends._gpu.watching import N, alive, elsewhere, watched
+from backends._gpu.watching import N, alive, check_counting, elsewhere, watched
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.queued import QueueBuffer
 from unladen.backends._gpu.target import Range
@@ -139,23 +138,7 @@ def test_a_signal_right_after_the_start(gpu: Gpu) -> None:
 
 
 def test_threads_allocate_at_the_same_time(gpu: Gpu) -> None:
-    kept: list[Memory] = []
-    threads: list[Thread] = []
-
-    class Slow(int):
-        """While something is added to it, another thread allocates if it can."""
-
-        def __add__(self, other: int) -> int:
-            threads.append(Thread(target=lambda: kept.append(Memory(gpu, 1 << 12))))
-            threads[0].start()
-            threads[0].join(1)
-            return int(self) + other
-    gpu.used_bytes = Slow(0)
-    kept.append(Memory(gpu, 1 << 10))
-    threads[0].join()
-    assert gpu.used_bytes == (1 << 10) + (1 << 12)
-    kept.clear()
-    assert gpu.used_bytes == 0
+    check_counting(gpu, Memory)
 
 
 def test_two_threads_compile_and_upload_the_same(gpu: Gpu, tmp_path: Path,

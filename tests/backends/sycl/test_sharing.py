@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 
-from backends._gpu.watching import N, alive, elsewhere, watched
+from backends._gpu.watching import N, alive, check_counting, elsewhere, watched
 from backends.sycl.fake_dpctl import Queue, faked
 from cases import running
 from cases.base import Maker
@@ -53,23 +52,7 @@ def test_another_thread_writes_while_one_waits(gpu: Gpu) -> None:
 
 
 def test_threads_allocate_at_the_same_time(gpu: Gpu) -> None:
-    kept: list[Memory] = []
-    threads: list[Thread] = []
-
-    class Slow(int):
-        """While something is added to it, another thread allocates if it can."""
-
-        def __add__(self, other: int) -> int:
-            threads.append(Thread(target=lambda: kept.append(Memory(gpu, 1 << 12))))
-            threads[0].start()
-            threads[0].join(1)
-            return int(self) + other
-    gpu.used_bytes = Slow(0)
-    kept.append(Memory(gpu, 1 << 10))
-    threads[0].join()
-    assert gpu.used_bytes == (1 << 10) + (1 << 12)
-    kept.clear()
-    assert gpu.used_bytes == 0
+    check_counting(gpu, Memory)
 
 
 def test_a_device_ends_when_its_work_is_done() -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from unladen.backends._gpu.assembly import Assembly, Line, Shelf
 from unladen.backends._gpu.step_header import CONSTANTS
 from unladen.backends._gpu.target import Constants
+from unladen.errors import UnsupportedOp
 
 FOLDER = Path(__file__).parent / "kernels" / "c"
 """The folder of the package's texts."""
@@ -106,6 +107,20 @@ def assemble(kernel: str, quant: str, constants: Constants, port: Path) -> Sourc
     text = "\n".join([*head, *numbers, *_numbered(types),
                       *_arguments(found.bindings, found.shared, begin), *_numbered(rest), ""])
     return Source(text, tuple(found.bindings), found.grid)
+
+
+def not_compiled(kernel: str, said: str, hint: str, target: str = "") -> UnsupportedOp:
+    """The error for a kernel that a compiler refuses; a trial takes it and goes on with the plain
+    kernel.
+
+    * ``kernel``: the device and the kernel: "opencl:0: kernel add".
+    * ``said``: the compiler's words.
+    * ``hint``: what to try.
+    * ``target``: the chip that it was compiled for; "" where that is the device's own.
+    """
+    device, _, name = kernel.partition(": ")
+    what = f"{kernel} doesn't compile" + (f" for {target}" if target else "")
+    return UnsupportedOp(f"{what}:\n{said}", node=name, device=device, hint=hint)
 
 
 def _apart(lines: Sequence[Line], wanted: set[str]) -> tuple[list[Line], list[Line]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -50,14 +50,6 @@ class Family(Protocol):
     def has_codes(self, quant: str) -> bool:
         """Whether kernels can read weights in format ``quant`` as int8 codes times a scale; False
         for ""."""
-
-
-@runtime_checkable
-class Sharing(Protocol):
-    """A device that says how much memory its workgroups have. Others are taken to have enough for
-    all kernels."""
-
-    workgroup_bytes: int
 
 
 class Target(Protocol):
@@ -104,6 +96,10 @@ class Target(Protocol):
     @property
     def max_storage_buffers(self) -> int:
         """The most ranges of memory that a kernel can bind at once, the step's words included."""
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """Bytes of memory that a workgroup can have, at least :data:`WORKGROUP_BYTES`."""
 
     def upload(self, data: Bytes) -> Range:
         """A new buffer that holds ``data``, which no step changes; raises :class:`OutOfMemory`."""

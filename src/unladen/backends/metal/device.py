@@ -134,6 +134,7 @@ class Gpu:
         self.max_binding = min(found.max_buffer, devices.LONGEST_BINDING)
         with objc.pool():
             self.queue = Object(found.object.send("newCommandQueue"))
+            self.workgroup_bytes: int = found.object.send("maxThreadgroupMemoryLength")
         # Commands are committed and kept in the same order.
         self._committing = threading.RLock()
         self._pending: Pending[Commands] = Pending()
@@ -299,6 +300,4 @@ def copy_within(commands: Commands, dst: Memory, dst_offset: int, src: Memory, s
 
 def _not_compiled(what: str, error: ctypes.c_void_p) -> UnsupportedOp:
     said = text(objc.send(error.value, "localizedDescription")) if error else "no reason given"
-    device, _, kernel = what.partition(": ")
-    return UnsupportedOp(f"{what} doesn't compile:\n{said}", node=kernel, device=device,
-                         hint="an update of macOS may help")
+    return c_texts.not_compiled(what, said, "an update of macOS may help")

@@ -6,10 +6,11 @@ import ctypes
 from ctypes import c_char_p, c_int32, c_size_t, c_ubyte, c_void_p
 
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
+from unladen.backends._gpu.c_texts import not_compiled
 from unladen.backends.opencl import driver
 from unladen.backends.opencl.driver import Caller
 from unladen.backends.opencl.platforms import Found
-from unladen.errors import DeviceLost, OutOfMemory, UnladenError, UnsupportedOp
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 
 # Numbers of cl.h.
 _BINARY_SIZES, _BINARIES, _BUILD_LOG, _WORK_GROUP_SIZE = 0x1165, 0x1166, 0x1183, 0x11B0
@@ -57,9 +58,7 @@ class Builder:
         except UnladenError as error:
             said = self._log(program)
             self.caller.call("clReleaseProgram", program)
-            device, _, kernel = what.partition(": ")
-            raise UnsupportedOp(f"{what} doesn't compile:\n{said}", node=kernel, device=device,
-                                hint="a driver update may help") from error
+            raise not_compiled(what, said, "a driver update may help") from error
         return program
 
     def _from_binary(self, binary: bytes, options: str) -> c_void_p:

@@ -124,6 +124,7 @@ class Gpu:
         self.forgone = forgone
         self.is_closed = False
         self.max_buffer = found.max_buffer
+        self.workgroup_bytes = found.workgroup_bytes
         self.max_binding = min(found.max_buffer, LONGEST_BINDING)
         self.used_bytes = 0
         # Reentrant, since memory may be freed at any moment.

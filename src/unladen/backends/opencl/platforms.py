@@ -33,9 +33,13 @@ KINDS: Mapping[int, str] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A device of a driver. ``version``: the newest version of OpenCL C that it takes.
-    ``divides_exactly``: whether it can round quotients and roots correctly. ``refused``: why it
-    can't be used, "" if it can."""
+    """A device of a driver.
+
+    * ``workgroup_bytes``: the memory of a workgroup.
+    * ``version``: the newest version of OpenCL C that it takes.
+    * ``divides_exactly``: whether it can round quotients and roots correctly.
+    * ``refused``: why it can't be used, "" if it can.
+    """
 
     id: c_void_p
     platform_id: c_void_p
@@ -45,6 +49,7 @@ class Found:
     kind: str
     memory_bytes: int
     max_buffer: int
+    workgroup_bytes: int
     shares_host_memory: bool
     version: tuple[int, int]
     divides_exactly: bool
@@ -84,7 +89,8 @@ def _found(platform: c_void_p, device: c_void_p) -> Found:
         device, platform, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME),
         text_of("clGetPlatformInfo", platform, driver.PLATFORM_NAME),
         text_of("clGetDeviceInfo", device, driver.DRIVER_VERSION), kind,
-        number_of(device, driver.DEVICE_GLOBAL_MEM_SIZE), largest // 256 * 256, shares, version,
+        number_of(device, driver.DEVICE_GLOBAL_MEM_SIZE), largest // 256 * 256,
+        number_of(device, driver.DEVICE_LOCAL_MEM_SIZE), shares, version,
         bool(number_of(device, driver.DEVICE_SINGLE_FP_CONFIG) & driver.CORRECTLY_ROUNDED),
         there, _refused(device, version))
 

@@ -55,7 +55,8 @@ class OpenClProgram:
     words: StepWords = field(init=False)
 
     def __post_init__(self) -> None:
-        self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads)
+        self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
+                         self.lowered.tile_tokens)
         self.words = StepWords(self.gpu, self.step.words.nbytes)
         words = Range(self.words.memory, 0, self.step.words.nbytes)
         self.dispatches = [

@@ -19,7 +19,7 @@ from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.sycl import driver
 from unladen.backends.sycl.driver import dpctl, told
-from unladen.errors import OutOfMemory, UnladenError, UnsupportedOp
+from unladen.errors import OutOfMemory, UnladenError
 
 log = logging.getLogger("unladen")
 
@@ -107,6 +107,7 @@ class Gpu:
         self.forgone = forgone
         self.is_closed = False
         self.max_buffer = found.max_buffer
+        self.workgroup_bytes: int = found.device.local_mem_size
         self.max_binding = min(found.max_buffer, driver.LONGEST_BINDING)
         self.used_bytes = 0
         # Reentrant, since memory may be freed at any moment.
@@ -213,10 +214,9 @@ class Gpu:
                     driver.OPTIONS + (" -DHAS_INT_DOT" if has_dot else ""))
             except program.SyclProgramCompilationError as error:
                 what = f"{self.name}: kernel {kernel} {quant}".rstrip()
-                raise UnsupportedOp(
-                    f"{what} doesn't compile: {error or 'dpctl gives no reason'}", node=kernel,
-                    device=self.name, hint="the device opencl:0 has the same kernels and shows the "
-                    "compiler's words") from error
+                raise c_texts.not_compiled(
+                    what, str(error) or "dpctl gives no reason", "the device opencl:0 has the same "
+                    "kernels and shows the compiler's words") from error
             made = Compiled(source, made.get_sycl_kernel(ENTRY))
             found = self._compiled.setdefault(key, made)
         return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stub_driver.stub import Stub, stub, vendor
+from stub_driver.stub import Stub, at_rest, vendor
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.cuda_like import trial
@@ -19,10 +19,8 @@ from unladen.backends.hip.driver import HIP
 
 @pytest.fixture
 def driver() -> Iterator[Stub]:
-    found = stub()
-    found.reset(runs=False)
-    yield found
-    found.reset(runs=False)
+    with at_rest() as found:
+        yield found
 
 
 def refuses(folder: Path, compiler: str = "hip 9.0 of 60032830") -> str:

@@ -9,10 +9,10 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from typing import Any
 
 from unladen.backends._gpu.binaries import Binaries
+from unladen.backends._gpu.c_texts import not_compiled
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends._gpu.cuda_like.vendor import COMPILES, COMPILES_MORE, Chip, Vendor
 from unladen.backends._gpu.loading import lacks, load_library
-from unladen.errors import UnsupportedOp
 
 
 class Compiler:
@@ -71,10 +71,8 @@ class Compiler:
         """The code of ``text``, compiled now. Raises like :meth:`binary`."""
         code, log = self.attempt(text, self.vendor.options(target), target)
         if code is None:
-            device, _, kernel = what.partition(": ")
-            raise UnsupportedOp(f"{what} doesn't compile for {target}:\n{log}", node=kernel,
-                                device=device,
-                                hint="another version of the driver or of the compiler may help")
+            raise not_compiled(
+                what, log, "another version of the driver or of the compiler may help", target)
         return code
 
     def attempt(self, text: str, options: tuple[str, ...], target: str) -> tuple[bytes | None, str]:

@@ -55,6 +55,8 @@ class Gpu:
     family: Family = c_texts
     alignment = 16
     max_storage_buffers = 64
+    workgroup_bytes = 48 << 10
+    """What arrays of a fixed size may take."""
 
     def __init__(self, name: str, context: Context, forgone: set[tuple[str, frozenset[str]]],
                  kept: Binaries) -> None:

@@ -110,7 +110,8 @@ class CudaProgram:
         self.done: Event | None = None
         self.awaits: list[Event] = []
         self.recorded: dict[SizeClass, dict[Size, Recording]] = {}
-        self.step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads)
+        self.step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
+                         lowered.tile_tokens)
         nbytes = self.step.words.nbytes
         self.words = Memory(gpu, nbytes)
         self._staged = [pinned(gpu, nbytes) for _ in range(UPLOADS_AT_ONCE)]

@@ -14,7 +14,7 @@ from unladen.backends._gpu.step import (
     TILE_TOKENS,
     Size,
 )
-from unladen.backends._gpu.target import WORKGROUP_BYTES, Constants, Range, Sharing, Target
+from unladen.backends._gpu.target import WORKGROUP_BYTES, Constants, Range, Target
 from unladen.backends.base import BackendOptions, PlacedKV
 from unladen.graph.graph import KVSpec, Node
 from unladen.graph.ops.attention import Scoring
@@ -84,10 +84,9 @@ class Attention(OpLowering):
         """Fewer where rows are so long that a workgroup has too little memory for them."""
         assert node.state is not None
         n_tokens = TILE_TOKENS
-        if isinstance(target, Sharing):
-            while n_tokens > 1 and target.workgroup_bytes < _shared_bytes(
-                    node.state, node.int_attr("n_heads"), n_tokens):
-                n_tokens //= 2
+        while n_tokens > 1 and target.workgroup_bytes < _shared_bytes(
+                node.state, node.int_attr("n_heads"), n_tokens):
+            n_tokens //= 2
         return n_tokens
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
