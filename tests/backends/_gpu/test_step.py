@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pytest
 
 from cases.base import Maker
-from unladen.backends._gpu import step_header
-from unladen.backends._gpu.step import RopeTable, Size, Step
+from unladen.backends._gpu import step, step_header
+from unladen.backends._gpu.step import KeptRows, RopeTable, Size, Step
 from unladen.backends._gpu.step_header import CONSTANTS, WORDS, words_of
 from unladen.backends.wgpu.source import assemble
-from unladen.graph.batch import I32, Batch, array_of, arrays_of
+from unladen.graph.batch import F32, I32, Batch, array_of, arrays_of
 from unladen.types import Limits
 
 Rng = np.random.Generator
@@ -102,6 +102,41 @@ def test_keys_are_shared_where_few_workgroups_would_read_many(
     batch.kv_len[:] = longest
     _, size = Step(batch, limits, (), n_kv_heads).pack()
     assert size == Size(n_seqs, n_seqs, n_seqs, n_splits, True, frozenset())
+
+
+def test_kept_rows_of_a_table_are_those_computed_anew(
+        rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step, "MOST_KEPT", 3)
+    freqs = rng.random(8)
+    for table in (RopeTable(freqs, 0.75, back=1), RopeTable(freqs, 1.0, axes=[0, 1] * 4)):
+        kept = KeptRows(table)
+        # Neighbours, places far from each other, more blocks than are kept, and more rows.
+        for n in (1, 1, 5, 16, 17, 40):
+            start = int(rng.integers(0, 1 << 20))
+            positions = start + rng.integers(0, 1 << int(rng.integers(1, 12)), n).astype(np.int32)
+            if table.axes:
+                positions = np.stack([positions, positions[::-1]], 1)
+            out, anew = np.empty((2, n, 8, 2), np.float32)
+            kept.write(positions, out)
+            table.write(positions, anew)
+            # Both round the same cosines; a vector's end may be computed by other code.
+            assert np.abs(out - anew).max() <= np.finfo(np.float32).eps
+
+
+def test_rows_of_a_table_are_computed_once_for_many_steps(
+        rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    write = RopeTable.write
+
+    def counted(table: RopeTable, positions: I32, out: F32) -> None:
+        computed.append(len(positions))
+        write(table, positions, out)
+
+    monkeypatch.setattr(RopeTable, "write", counted)
+    kept, out = KeptRows(RopeTable(rng.random(8), 1.0)), np.empty((2, 8, 2), np.float32)
+    for position in range(step.KEPT_POSITIONS):
+        kept.write(np.array([position, position + 1000], np.int32), out)
+    assert computed == 3 * [step.KEPT_POSITIONS]
 
 
 def test_one_line_adds_an_array(rng: Rng) -> None:

@@ -20,6 +20,13 @@ KEYS_PER_SPLIT = 64
 """The fewest keys in a workgroup's share; with fewer, sharing keys would not pay."""
 MAX_SPLITS = 64
 """The most workgroups that share the keys of a query."""
+KEPT_POSITIONS = 64
+"""How many positions, one after the other, have their rows of a table computed together for decode
+steps."""
+MOST_KEPT = 64
+"""How many such blocks of rows are kept for each table."""
+MOST_ROWS_KEPT = 16
+"""The most tokens of a step for which blocks of rows are kept."""
 ENOUGH_WORKGROUPS = 1024
 """How many workgroups fill a GPU. Attention with as many sequences and heads shares no keys."""
 
@@ -70,6 +77,35 @@ class RopeTable:
         out[..., 0], out[..., 1] = cos, sin
 
 
+class KeptRows:
+    """The rows of ``table`` at positions that decode steps use. Such a step copies its rows, since
+    computing them would take the host longer than all other words of the step."""
+
+    def __init__(self, table: RopeTable) -> None:
+        self.table = table
+        self._blocks: dict[int, npt.NDArray[np.float32]] = {}
+
+    def write(self, positions: npt.NDArray[np.int32], out: npt.NDArray[np.float32]) -> None:
+        """As :meth:`RopeTable.write`."""
+        if self.table.axes or len(positions) > MOST_ROWS_KEPT:
+            self.table.write(positions, out)
+            return
+        for i, position in enumerate(positions.tolist()):
+            number, row = divmod(position, KEPT_POSITIONS)
+            block = self._blocks.get(number)
+            out[i] = (self._computed(number) if block is None else block)[row]
+
+    def _computed(self, number: int) -> npt.NDArray[np.float32]:
+        """The block with this number, which is kept from now on."""
+        if len(self._blocks) == MOST_KEPT:
+            del self._blocks[next(iter(self._blocks))]
+        first = number * KEPT_POSITIONS
+        block = np.empty((KEPT_POSITIONS, len(self.table.freqs), 2), np.float32)
+        self.table.write(np.arange(first, first + KEPT_POSITIONS, dtype=np.int32), block)
+        self._blocks[number] = block
+        return block
+
+
 @dataclass(slots=True)
 class _Places:
     """Where steps with the same counts of rows have their arrays in the words.
@@ -95,7 +131,7 @@ class Step:
                  tile_tokens: int = TILE_TOKENS) -> None:
         self.batch = batch
         self.tile_tokens = tile_tokens
-        self.tables = tables
+        self.tables = [KeptRows(table) for table in tables]
         self.n_kv_heads = n_kv_heads
         self.header = words_of(type(batch))
         arrays = arrays_of(type(batch))
@@ -153,8 +189,8 @@ class Step:
             at += n
         words[header["tiles"]], words[at:at + tiles.size] = at, tiles
         at += tiles.size
-        for word, table in enumerate(self.tables, header["rope_tables"]):
-            n = 2 * len(table.freqs) * b.n_tokens
+        for word, kept in enumerate(self.tables, header["rope_tables"]):
+            n = 2 * len(kept.table.freqs) * b.n_tokens
             words[word] = at
             tables.append(words[at:at + n].view(np.float32).reshape(b.n_tokens, -1, 2))
             at += n
