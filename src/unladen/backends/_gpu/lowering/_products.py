@@ -21,6 +21,10 @@ TILES = MappingProxyType({
     ("matmul", True): (128, 128), ("matmul", False): (64, 64),
     ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
 """Rows of w and of x in a workgroup's tile, by kernel and whether the tile is wide."""
+MIN_GROUPS = 2
+"""The workgroups for which a multiprocessor must have registers, in products of tiles with one row
+of x, and with x as int8. With so many, NVIDIA's compiler issues all loads of a subgroup's chunks
+before it uses one, and spills nothing."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
@@ -98,7 +102,10 @@ def few_constants(m: Matrix, n_together: int, flags: Constants, *, coded: bool) 
     n = m.rows_per_group * n_together
     known = {"R": m.rows_per_group, "NT": n_together,
              "ALL_OUT": (1 + bool(flags.get("SECOND"))) * n, **m.constants}
-    return {**known, "INT_DOT": coded} if m.in_tiles else known
+    if not m.in_tiles:
+        return known
+    together = {"MIN_GROUPS": MIN_GROUPS} if coded or n_together == 1 else {}
+    return {**known, "INT_DOT": coded, **together}
 
 
 def coded_tiles(low: Lowering, m: Matrix, x: Prepared) -> bool:
