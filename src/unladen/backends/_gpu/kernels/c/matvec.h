@@ -45,10 +45,12 @@ KERNEL(matvec) {
   float partial[ALL_OUT / OUT * PARTIALS];
 #if CACHED
   for (u32 r = 0u; r < ADDRESSES; r++) {
-    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - 1u) * m.row_bytes;
+    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - PER_ADDRESS) * m.row_bytes;
   }
 #else
-  for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
+  for (u32 r = 0u; r < ADDRESSES; r++) {
+    rows[r] = min_u32(first + r, m.n_rows - PER_ADDRESS) * m.row_bytes;
+  }
 #end
 #if PDL
   fetch_first(args, which, rows[0], R * m.row_bytes);

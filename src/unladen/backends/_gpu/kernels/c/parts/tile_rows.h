@@ -14,8 +14,10 @@
 #else
 #define TOGETHER (NT == 1u ? 4u : 2u)
 #end
-// What a thread holds: the address of the first row, and the sums of one row, OWN_ROW.
+// What a thread holds: the address of the first row, and the sums of one row, OWN_ROW. The last
+// address of n rows is PER_ADDRESS rows before their end: a grid may have more groups than tiles.
 #define ADDRESSES 1u
+#define PER_ADDRESS R
 #define PARTIALS NT
 #define OWN_ROW (LANE_G + LANE_T / 2u * 8u)
 #shared float sums (WG / 2u * ALL_OUT / R)
