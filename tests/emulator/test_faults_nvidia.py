@@ -174,8 +174,13 @@ FAULTS = {
     "few rows, the wrong row of four": (few, "parts/tile_rows.h", instead(
         "(second_row ? sums[p] : sums[2u + p], 2u)", "(second_row ? sums[p] : sums[2u + p], 1u)"),
         WRONG),
-    "few rows, tiles after the last": (few, "parts/tile_rows.h", instead(
-        "if (at < n) prefetch", "prefetch"), "out of bounds: prefetches"),
+    "few rows, a tile more": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0], 2u * R * m.row_bytes"), "out of bounds: prefetches"),
+    "few rows, half of a block": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0], R * m.row_bytes - 8u"),
+        "isn't a multiple of 16: prefetches"),
+    "few rows, from an odd place": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0] + 8u, 16u"), "misaligned: prefetches"),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),

@@ -11,17 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends.cuda import gate
 from backends.cuda.gate import CHIPS
-from cases import running
-from cases.base import Maker
-from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.cuda_like.compiler import Compiler
-from unladen.backends._gpu.lowering._matrix import TILES_THREADS
-from unladen.backends._gpu.lowering._products import MIN_GROUPS
-from unladen.backends.cuda.driver import CUDA, chip_named
+from unladen.backends.cuda.driver import chip_named
 
 SECONDS = 20.0
 """How long texts are drawn and compiled; the others are left to make cubins."""
@@ -77,45 +71,6 @@ def test_what_a_kernel_takes(nvrtc: Compiler) -> None:
         found = gate.takes(text, chip)
         assert isinstance(found, tuple) and found[1:] == (0, 256) and 4 < found[0] < 40
     assert "what" in str(gate.takes(text.replace("y[threadIdx.x];", "what;"), 90))
-
-
-def few(quant: str, chip: int, n_tokens: int, rng: np.random.Generator) -> str:
-    """The text of a product of ``n_tokens`` rows of x, with as many threads as one has."""
-    m = Maker(rng, n_tokens)
-    case = m.case("linear", m.input("T", 1024),
-                  weights={"w0": m.weight("w0", 32, 1024, quant=quant)})
-    backend = EmulatedBackend(c_texts, features=chip_named(chip).abilities)
-    program = running.Bench(backend, case).program
-    assert isinstance(program, EmulatedProgram)
-    size = program.step.pack()[1]
-    (d,) = [d for d in program.lowered.dispatches if d.kernel == "matvec" and d.grid(size)]
-    assert d.threads == TILES_THREADS
-    return c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port).text
-
-
-@pytest.mark.parametrize(("quant", "n_tokens"), [
-    ("Q4_K", 1), ("Q6_K", 1), ("Q8_0", 1), ("F16", 1), ("Q8_0", 4), ("Q4_K", 4)])
-def test_few_rows_have_the_registers_of_two_workgroups(quant: str, n_tokens: int, nvrtc: Compiler,
-                                                       rng: np.random.Generator) -> None:
-    """The compiler then has room to issue the loads of all chunks before it uses one; otherwise it
-    saves registers, and spills some products of Q6_K and F16."""
-    for chip in (80, 90):
-        text = few(quant, chip, n_tokens, rng)
-        free, saved = gate.takes(text, chip), gate.takes(text.replace("(WG, MIN_GROUPS)", "(WG)"),
-                                                         chip)
-        assert isinstance(free, tuple) and isinstance(saved, tuple)
-        assert 0 < free[0] <= 65536 // (MIN_GROUPS * TILES_THREADS) and free[1] == 0
-        assert free[0] > saved[0] or n_tokens > 1, chip
-
-
-def test_only_products_of_tiles_ask_for_registers(rng: np.random.Generator) -> None:
-    m = Maker(rng, 4)
-    case = m.case("linear", m.input("T", 64), weights={"w0": m.weight("w0", 32, 64, quant="F16")})
-    for abilities, asks in ((chip_named(90).abilities, [True, False]), (frozenset(), [False] * 2)):
-        program = running.Bench(EmulatedBackend(c_texts, features=abilities), case).program
-        assert isinstance(program, EmulatedProgram)
-        assert ["MIN_GROUPS" in d.constants for d in program.lowered.dispatches
-                if d.kernel == "matvec"] == asks
 
 
 def test_newer_chips_than_the_compiler_knows(nvrtc: Compiler) -> None:

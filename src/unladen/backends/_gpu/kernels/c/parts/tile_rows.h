@@ -166,14 +166,6 @@ FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE con
 #end
 }
 
-#if PDL
-// Brings n bytes of tiles to the chip's cache, at most a line for each thread.
-FN void fetch_tiles(Bytes b, u32 first, u32 n) {
-  const u32 at = 128u * LANE;
-  if (at < n) prefetch(b, first + at);
-}
-#end
-
 // Leaves the sums over all threads in `totals`, for every thread to read.
 FN void finish(ARGS, PRIVATE const float *partial) {
   for (u32 o = 0u; o < ALL_OUT / R; o++) {
