@@ -1,3 +1,6 @@
+#if INT_DOT
+#define ZERO_LATER
+#end
 #use tiles
 #if INT_DOT
 #bind in u32 x_codes
@@ -45,10 +48,11 @@ FN void chunk_sums(ARGS, PRIVATE const u32 *a, u32 at, u32 c, u32 more, PRIVATE 
   for (u32 p = 0u; p < 2u; p++) {
     const u32 x0 = load_u32_from(x_codes, at, more + pair_column(c, p));
     const u32 x1 = load_u32_from(x_codes, at, more + pair_column(c, p) + 16u);
+    const int zero1 = zero_sum(x1, 0), zero0 = zero_sum(x0, SCALED == 16u ? 0 : zero1);
     for (u32 h = 0u; h < 2u; h++) {
       const u32 i = 2u * h + p;
-      first[i] = dot_i8(a[2u * i], x0, 0);
-      second[i] = dot_i8(a[2u * i + 1u], x1, SCALED == 16u ? 0 : first[i]);
+      first[i] = dot_i8(a[2u * i], x0, zero0);
+      second[i] = dot_i8(a[2u * i + 1u], x1, SCALED == 16u ? zero1 : first[i]);
     }
   }
 }
