@@ -63,6 +63,11 @@ KERNEL(matvec) {
   for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
   for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
 #if CACHED
+  // The table of blocks and the factors of the rotation are loaded before the weights.
+  const u32 slot = LANE / NT * 2u, n = LANE % NT, token = GROUP_Z * NT + n;
+  const int stores = slot < R && first + slot < m.n_rows && token < count;
+  Goal to;
+  if (stores) to = goal_of(args, which, group, slot, token);
 #else
   const u32 row = first + LANE / NT, token = GROUP_Z * NT + LANE % NT;
   const u32 at = token * m.n_out + m.first_row + row;
@@ -77,10 +82,7 @@ KERNEL(matvec) {
 #end
   finish(args, partial);
 #if CACHED
-  const u32 slot = LANE / NT * 2u, n = LANE % NT, token = GROUP_Z * NT + n;
-  if (slot < R && first + slot < m.n_rows && token < count) {
-    store_two(args, which, group, slot, n, token, m.n_out);
-  }
+  if (stores) store_two(args, which, group, slot, n, token, m.n_out, to);
 #else
   if (stores) {
     float value = with_bias(args, which, totals[LANE], m.first_row + row);
