@@ -1,5 +1,9 @@
 #if TILED
+#if BY_UNITS
+#use step tile_units
+#else
 #use step tile_rows
+#end
 #else
 #use step dot_rows
 #end
@@ -42,7 +46,7 @@ KERNEL(matvec) {
   const Matrix m = matrices.each[which].m;
 #end
   const u32 first = group * R;
-  u32 rows[ADDRESSES], xs[NT];
+  u32 rows[ADDRESSES], xs[XS];
   float partial[ALL_OUT / OUT * PARTIALS];
 #if CACHED
   for (u32 r = 0u; r < ADDRESSES; r++) {
@@ -60,7 +64,7 @@ KERNEL(matvec) {
   // With one row of x at a time a grid has as many of them as the step has rows: nothing is loaded
   // before the addresses of x are known.
   const u32 count = NT == 1u ? N_GROUPS_Z : n_rows(args, ROW_KIND);
-  for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
+  for (u32 i = 0u; i < XS; i++) xs[i] = min_u32(GROUP_Z * NT + X_ROW(i), count - 1u) * m.n_in;
   for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
 #if CACHED
   // The table of blocks and the factors of the rotation are loaded before the weights.

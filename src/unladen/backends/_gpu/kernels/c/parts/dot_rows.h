@@ -14,6 +14,8 @@
 // What a thread holds: addresses of rows, and sums of a matrix. The last address of n rows is
 // PER_ADDRESS rows before their end.
 #define ADDRESSES R
+#define XS NT
+#define X_ROW(i) (i)
 #define PER_ADDRESS 1u
 #define PARTIALS OUT
 #if SUBGROUPS

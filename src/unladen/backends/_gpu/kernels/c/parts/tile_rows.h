@@ -20,6 +20,8 @@
 // What a thread holds: the address of the first row, and the sums of one row, OWN_ROW. The last
 // address of n rows is PER_ADDRESS rows before their end: a grid may have more groups than tiles.
 #define ADDRESSES 1u
+#define XS NT
+#define X_ROW(i) (i)
 #define PER_ADDRESS R
 #define PARTIALS NT
 #define OWN_ROW (LANE_G + LANE_T / 2u * 8u)
