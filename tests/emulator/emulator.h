@@ -198,6 +198,7 @@ FN u32 as_u32(float x) {
 }
 
 FN u32 u32_of(int x) { return (u32)x; }
+FN int i8_of(u32 bits) { return (signed char)bits; }
 
 #define load_u8(b, at) ((u32)(b).memory.get<u8>(at))
 #define load_u16(b, at) ((u32)(b).memory.get<u16>(at))

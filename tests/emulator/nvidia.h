@@ -139,6 +139,12 @@ inline void end_products() {
   own.n_committed = own.has_begun = 0;
 }
 
+inline void prefetch_bytes(const Memory &from, u64 at, u32 n) {
+  if (at % 16) fault("misaligned: prefetches", from.name, at, 0);
+  if (n % 16) fault("a size that isn't a multiple of 16: prefetches", from.name, n, 0);
+  from.reaches(at, n, "out of bounds: prefetches");
+}
+
 } // namespace emulator
 
 #define load_matrices(out, tile, i) emulator::load_rows<false>(out, tile, i, __FILE__, __LINE__)
@@ -175,7 +181,7 @@ typedef u64 Descriptor;
   emulator::copy_bulk(to, i, (from).memory, at, n, &(array).data[k])
 #define begin_early() (emulator::may_touch() = false)
 #define wait_for_previous() (emulator::may_touch() = true)
-#define prefetch(b, at) ((void)(b).memory.reaches(at, 1, "out of bounds: prefetches"))
+#define prefetch(b, at, n) emulator::prefetch_bytes((b).memory, at, n)
 
 FN u32 halves_of(float low, float high) { return f32_to_f16(low) | (f32_to_f16(high) << 16); }
 

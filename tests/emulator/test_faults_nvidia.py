@@ -74,7 +74,11 @@ def together(rng: Rng) -> Case:
 
 
 def few(rng: Rng) -> Case:
-    return product("Q8_0", 3, rng, 32, 256)
+    return product("Q8_0", 1, rng, 32, 256)
+
+
+def several(rng: Rng) -> Case:
+    return product("Q6_K", 3, rng, 32, 512)
 
 
 def experts(rng: Rng) -> Case:
@@ -97,6 +101,7 @@ WRONG = "."
 DRAWS = 20
 """How often a case is drawn until a fault is told: some histories are too short for it."""
 TILE, BULK = "parts/mma_tile.h", "parts/bulk_tile.h"
+PAIR, UNITS = "parts/pair_sums.h", "parts/tile_units.h"
 MANY, SOME = "matmul_mma.h", "attention_mma.h"
 AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
@@ -112,7 +117,7 @@ FAULTS = {
     "product, half of the threads wait": (coded, TILE, instead(
         "    add_slice(args, b, slice, bands, acc);",
         f"    {HALF}\n    add_slice(args, b, slice, bands, acc);"), "deadlock"),
-    "product, half of a warp multiplies": (coded, TILE, instead(
+    "product, half of a warp multiplies": (coded, PAIR, instead(
         "    mma_i8(sum, own, x + 2u * p);",
         "    if (LANE % 32u < 16u) mma_i8(sum, own, x + 2u * p);"), "deadlock"),
     "split product, no wait": (split, TILE, without("copy_wait(STAGES - 2u);"), LATE),
@@ -174,8 +179,26 @@ FAULTS = {
     "few rows, the wrong row of four": (few, "parts/tile_rows.h", instead(
         "(second_row ? sums[p] : sums[2u + p], 2u)", "(second_row ? sums[p] : sums[2u + p], 1u)"),
         WRONG),
-    "few rows, tiles after the last": (few, "parts/tile_rows.h", instead(
-        "if (at < n) prefetch", "prefetch"), "out of bounds: prefetches"),
+    "several rows, a barrier less": (several, UNITS, without("BARRIER();", 0), RACE),
+    "several rows, one further": (several, UNITS, instead(
+        "totals[o] = total;", "totals[o ^ 1u] = total;"), WRONG),
+    "several rows, half of the threads wait": (several, UNITS, instead(
+        "  NO_UNROLL for (u32 o", f"  {HALF}\n  NO_UNROLL for (u32 o"), "deadlock"),
+    "several rows, the next row of x": (several, UNITS, instead(
+        "? LANE_G : 2u", "? LANE_G + 1u : 2u"), WRONG),
+    "several rows, the scale of the next": (several, UNITS, instead(
+        "LANE_T + (i) - 1u", "LANE_T + (i)"), WRONG),
+    "several rows, half of a warp multiplies": (several, PAIR, instead(
+        "    mma_i8_half(sum, own, x + 2u * p);",
+        "    if (LANE % 32u < 16u) mma_i8_half(sum, own, x + 2u * p);"), "deadlock"),
+    "several rows, no zero": (several, PAIR, instead("if (ZERO > 0u)", "if (ZERO > 99u)"), WRONG),
+    "few rows, a tile more": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0], 2u * R * m.row_bytes"), "out of bounds: prefetches"),
+    "few rows, half of a block": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0], R * m.row_bytes - 8u"),
+        "isn't a multiple of 16: prefetches"),
+    "few rows, from an odd place": (few, "matvec.h", instead(
+        "rows[0], R * m.row_bytes", "rows[0] + 8u, 16u"), "misaligned: prefetches"),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),

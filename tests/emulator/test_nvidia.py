@@ -131,6 +131,20 @@ def test_few_rows_of_any_number_of_slices(quant: str, n_in: int, rng: Rng) -> No
         assert "matvec" in run(product(quant, n_tokens, rng, 48, n_in))
 
 
+@pytest.mark.parametrize("quant", ["Q4_K", "F16"])
+def test_more_groups_than_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid that is folded may have groups beyond the last tile. They read no rows beyond it."""
+    monkeypatch.setattr(_products, "fold", lambda n: (2, -(-n // 2)))
+    for n_tokens in (1, 2):
+        case, backend = product(quant, n_tokens, rng), EmulatorBackend(MATRICES | {"pdl"})
+        assert "matvec" in run(case, backend)
+        program = running.Bench(backend, case).program
+        assert isinstance(program, EmulatorProgram)
+        (few,) = [groups for d in program.lowered.dispatches if d.kernel == "matvec"
+                  and (groups := d.grid(program.step.pack()[1])) is not None]
+        assert few[0] * few[1] > 80 // 16
+
+
 @pytest.mark.parametrize("without", ["int_dot", "wgmma", "subgroups"])
 def test_features_by_themselves(without: str, rng: Rng) -> None:
     """What is reserved for a product's other forms of x is enough where a device lacks some."""

@@ -57,8 +57,7 @@ def bindings(low: Lowering, each: Written, outputs: Sequence[int]) -> tuple[Rang
     keys, values = role.pop(each.keys, 0), role.pop(each.values, 0)
     queries = next(iter(role.values()), 0)
     is_turned = rope is not None and bool(queries or keys)
-    fields = [spec.n_kv_heads, layout.block_tokens, spec.k_dim,
-              row_bytes(layout.k_type, spec.k_dim), spec.v_dim,
+    fields = [spec.n_kv_heads, row_bytes(layout.k_type, spec.k_dim),
               row_bytes(layout.v_type, spec.v_dim)]
     ranges: dict[str, Range | bytes] = {}
     if rope is not None and is_turned:
@@ -75,5 +74,6 @@ def bindings(low: Lowering, each: Written, outputs: Sequence[int]) -> tuple[Rang
     ranges["params"] = numbers(*fields)
     return ranges, {
         "CACHED": True, "TURNED": is_turned, "QUERIES": queries, "KEYS": keys, "VALUES": values,
+        "K_NUMBERS": spec.k_dim, "V_NUMBERS": spec.v_dim, "BLOCK_TOKENS": layout.block_tokens,
         "K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type],
         "FIRST_COLUMN": layout.first_column}

@@ -21,6 +21,10 @@ TILES = MappingProxyType({
     ("matmul", True): (128, 128), ("matmul", False): (64, 64),
     ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
 """Rows of w and of x in a workgroup's tile, by kernel and whether the tile is wide."""
+MIN_GROUPS = 2
+"""The workgroups for which a multiprocessor must have registers, in products of tiles with one row
+of x, and with x as int8. With so many, NVIDIA's compiler issues all loads of a subgroup's chunks
+before it uses one, and spills nothing."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
@@ -78,18 +82,24 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
 
 def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
              flags: Constants, x: Prepared = NOT_PREPARED) -> None:
-    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a
-    time."""
+    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a time.
+    Matrix units take eight, where they can multiply the rows as int8."""
     coded = coded_tiles(low, m, x)
     taken = {**without_x(ranges), **(x.few or x.coded)} if coded else ranges
     flags = {**flags, "CODED": "x_codes" in ranges and not m.in_tiles}
     many = m.in_tiles and "mma" not in low.features
-    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, low.most(rows) if many else FEW_ROWS)):
+    by_units = coded and "mma" in low.features
+    most = 8 if by_units else 4
+    for n_together, from_rows, to_rows in ((1, 1, 1), (most, 2, low.most(rows) if many else FEW_ROWS
+                                                       )):
         if low.most(rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
-        low.emit("matvec", grid, m.threads(n_together), taken,
-                 {**few_constants(m, n_together, flags, coded=coded), **flags}, quant=m.quant)
+        # A thread stores one number.
+        threads = max(m.threads(n_together), m.rows_per_group * n_together if by_units else 0)
+        low.emit("matvec", grid, threads, taken,
+                 {**few_constants(m, n_together, flags, coded=coded), **flags,
+                  "BY_UNITS": by_units and n_together > 1}, quant=m.quant)
 
 
 def few_constants(m: Matrix, n_together: int, flags: Constants, *, coded: bool) -> Constants:
@@ -98,7 +108,10 @@ def few_constants(m: Matrix, n_together: int, flags: Constants, *, coded: bool) 
     n = m.rows_per_group * n_together
     known = {"R": m.rows_per_group, "NT": n_together,
              "ALL_OUT": (1 + bool(flags.get("SECOND"))) * n, **m.constants}
-    return {**known, "INT_DOT": coded} if m.in_tiles else known
+    if not m.in_tiles:
+        return known
+    together = {"MIN_GROUPS": MIN_GROUPS} if coded or n_together == 1 else {}
+    return {**known, "INT_DOT": coded, **together}
 
 
 def coded_tiles(low: Lowering, m: Matrix, x: Prepared) -> bool:

@@ -1,5 +1,9 @@
 #if TILED
+#if BY_UNITS
+#use step tile_units
+#else
 #use step tile_rows
+#end
 #else
 #use step dot_rows
 #end
@@ -16,12 +20,13 @@
 // these are queries, keys and values.
 
 #if PDL
-// Weights come closer while the launch before this one ends.
+// A workgroup's weights come closer while the launch before this one ends: n bytes from byte `row`.
 FN void fetch_first(ARGS, u32 which, u32 row, u32 n) {
 #if TILED
-  fetch_tiles(matrix_bytes(args, which), row, n);
+  if (LANE != 0u) return;
+  prefetch(matrix_bytes(args, which), row, n);
 #if SECOND
-  fetch_tiles(matrix_bytes(args, 1u), row, n);
+  prefetch(matrix_bytes(args, 1u), row, n);
 #end
 #end
 }
@@ -41,36 +46,49 @@ KERNEL(matvec) {
   const Matrix m = matrices.each[which].m;
 #end
   const u32 first = group * R;
-  u32 rows[ADDRESSES], xs[NT];
+  u32 rows[ADDRESSES], xs[XS];
   float partial[ALL_OUT / OUT * PARTIALS];
 #if CACHED
   for (u32 r = 0u; r < ADDRESSES; r++) {
-    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - 1u) * m.row_bytes;
+    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - PER_ADDRESS) * m.row_bytes;
   }
 #else
-  for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
+  for (u32 r = 0u; r < ADDRESSES; r++) {
+    rows[r] = min_u32(first + r, m.n_rows - PER_ADDRESS) * m.row_bytes;
+  }
 #end
 #if PDL
   fetch_first(args, which, rows[0], R * m.row_bytes);
   wait_for_previous();
 #end
-  const u32 count = n_rows(args, ROW_KIND);
-  for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
+  // With one row of x at a time a grid has as many of them as the step has rows: nothing is loaded
+  // before the addresses of x are known.
+  const u32 count = NT == 1u ? N_GROUPS_Z : n_rows(args, ROW_KIND);
+  for (u32 i = 0u; i < XS; i++) xs[i] = min_u32(GROUP_Z * NT + X_ROW(i), count - 1u) * m.n_in;
   for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
+#if CACHED
+  // The table of blocks and the factors of the rotation are loaded before the weights.
+  const u32 slot = LANE / NT * 2u, n = LANE % NT, token = GROUP_Z * NT + n;
+  const int stores = slot < R && first + slot < m.n_rows && token < count;
+  Goal to;
+  if (stores) to = goal_of(args, which, group, slot, token);
+#else
+  const u32 row = first + LANE / NT, token = GROUP_Z * NT + LANE % NT;
+  const u32 at = token * m.n_out + m.first_row + row;
+  const int stores = LANE < OUT && row < m.n_rows && token < count;
+#if RESIDUAL
+  const float before = stores ? residual[at] : 0.0f;
+#end
+#end
   accumulate(args, matrix_bytes(args, which), m.n_in, rows, xs, partial);
 #if SECOND
   accumulate(args, matrix_bytes(args, 1u), m.n_in, rows, xs, partial + PARTIALS);
 #end
   finish(args, partial);
 #if CACHED
-  const u32 slot = LANE / NT * 2u, n = LANE % NT, token = GROUP_Z * NT + n;
-  if (slot < R && first + slot < m.n_rows && token < count) {
-    store_two(args, which, group, slot, n, token, m.n_out);
-  }
+  if (stores) store_two(args, which, group, slot, n, token, m.n_out, to);
 #else
-  const u32 row = first + LANE / NT;
-  const u32 token = GROUP_Z * NT + LANE % NT;
-  if (LANE < OUT && row < m.n_rows && token < count) {
+  if (stores) {
     float value = with_bias(args, which, totals[LANE], m.first_row + row);
 #if SECOND
     float up = totals[OUT + LANE];
@@ -79,7 +97,10 @@ KERNEL(matvec) {
 #end
     value = activate(value) * up;
 #end
-    store(args, which, value, token * m.n_out + m.first_row + row);
+#if RESIDUAL
+    value += before;
+#end
+    put(args, which, value, at);
   }
 #end
 }

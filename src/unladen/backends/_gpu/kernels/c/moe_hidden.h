@@ -17,7 +17,7 @@ KERNEL(moe_hidden) {
   if (is_here) {
     u32 rows[ADDRESSES], xs[NT];
     for (u32 r = 0u; r < ADDRESSES; r++) {
-      rows[r] = row_of(args, expert, min_u32(first + r, m.n_out - 1u));
+      rows[r] = row_of(args, expert, min_u32(first + r, m.n_out - PER_ADDRESS));
     }
     for (u32 n = 0u; n < NT; n++) xs[n] = GROUP_Z / routing.n_used * m.n_in;
     accumulate(args, matrix_bytes(args, 0u), m.n_in, rows, xs, partial);

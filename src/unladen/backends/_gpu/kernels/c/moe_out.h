@@ -23,7 +23,7 @@ KERNEL(moe_out) {
       u32 rows[ADDRESSES], xs[NT];
       float own[PARTIALS];
       for (u32 r = 0u; r < ADDRESSES; r++) {
-        rows[r] = (expert * m.n_out + min_u32(first + r, m.n_out - 1u)) * m.row_bytes;
+        rows[r] = (expert * m.n_out + min_u32(first + r, m.n_out - PER_ADDRESS)) * m.row_bytes;
       }
       for (u32 n = 0u; n < NT; n++) xs[n] = i * m.n_in;
       for (u32 o = 0u; o < PARTIALS; o++) own[o] = 0.0f;

@@ -1,13 +1,12 @@
 #use bias stored
 // Stores the products of few rows that are queries, keys and values: queries and keys rotated as
 // `rope` does, keys and values in the cache as `kv_write` does. QUERIES, KEYS and VALUES are the
-// numbers of these matrices from 1 on, or 0. TURNED: queries and keys are rotated.
+// numbers of these matrices from 1 on, or 0. TURNED: queries and keys are rotated. K_NUMBERS and
+// V_NUMBERS: numbers in a row of keys and of values. BLOCK_TOKENS: rows in a block of the cache.
 struct Params {
   n_heads: u32,
-  block_tokens: u32,
-  // How many numbers a row has, and how many bytes it takes in the cache.
-  k: vec2u,
-  v: vec2u,
+  k_row_bytes: u32,
+  v_row_bytes: u32,
 #if TURNED
   n_rot: u32,
   neox: u32,
@@ -37,7 +36,7 @@ fn row_of(group: u32, slot: u32) -> u32 {
 #if TURNED
   if (params.neox != 0u && which + 1u != VALUES) {
     // Wraps around before the first rotated row.
-    let d = group * R % params.k.x - params.first;
+    let d = group * R % K_NUMBERS - params.first;
     if (d < params.n_rot) {
       return group * R - d / 2u + slot % 2u + slot / 2u * (params.n_rot / 2u);
     }
@@ -55,7 +54,7 @@ fn product(group: u32, slot: u32, n: u32) -> f32 {
 fn rotated(group: u32, slot: u32, n: u32, row: u32, token: u32) -> f32 {
   let own = product(group, slot, n);
 #if TURNED
-  let d = row % params.k.x - params.first;
+  let d = row % K_NUMBERS - params.first;
   if (which + 1u != VALUES && d < params.n_rot) {
     let by = turn(token, d);
     let other = slot ^ select(1u, 2u, params.neox != 0u);
@@ -67,7 +66,7 @@ fn rotated(group: u32, slot: u32, n: u32, row: u32, token: u32) -> f32 {
 
 // The word where numbers d and d + 1 of a head's row begin in the cache.
 fn place(token: u32, head: u32, row_bytes: u32, kind: u32, d: u32) -> u32 {
-  let slot = cache_slot(token, head, params.n_heads, params.block_tokens);
+  let slot = cache_slot(token, head, params.n_heads, BLOCK_TOKENS);
   return (slot * row_bytes + d * select(2u, 4u, kind == F32)) / 4u;
 }
 
@@ -84,7 +83,7 @@ fn store_two(group: u32, slot: u32, n: u32, token: u32) {
 #end
 #if KEYS
   if (which + 1u == KEYS) {
-    let at = place(token, row / params.k.x, params.k.y, K_TYPE, row % params.k.x);
+    let at = place(token, row / K_NUMBERS, params.k_row_bytes, K_TYPE, row % K_NUMBERS);
     if (K_TYPE == F32) {
       keys[at] = bitcast<u32>(low);
       keys[at + 1u] = bitcast<u32>(high);
@@ -95,7 +94,7 @@ fn store_two(group: u32, slot: u32, n: u32, token: u32) {
 #end
 #if VALUES
   if (which + 1u == VALUES) {
-    let at = place(token, row / params.v.x, params.v.y, V_TYPE, row % params.v.x);
+    let at = place(token, row / V_NUMBERS, params.v_row_bytes, V_TYPE, row % V_NUMBERS);
     if (V_TYPE == F32) {
       values[at] = bitcast<u32>(low);
       values[at + 1u] = bitcast<u32>(high);

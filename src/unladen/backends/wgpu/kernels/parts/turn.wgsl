@@ -14,8 +14,8 @@ fn turn(t: u32, d: u32) -> Turn {
   var is_second = d % 2u == 1u;
   var distance = 1;
   if (params.neox != 0u) {
-    pair = d % half_rot;
     is_second = d >= half_rot;
+    pair = select(d, d - half_rot, is_second);
     distance = i32(half_rot);
   }
   let at = t * params.n_rot + 2u * pair;

@@ -1,9 +1,10 @@
 #use bias stored
 // Stores the products of few rows that are queries, keys and values: queries and keys rotated as
 // `rope` does, keys and values in the cache as `kv_write` does. QUERIES, KEYS and VALUES are the
-// numbers of these matrices from 1 on, or 0. TURNED: queries and keys are rotated.
+// numbers of these matrices from 1 on, or 0. TURNED: queries and keys are rotated. K_NUMBERS and
+// V_NUMBERS: numbers in a row of keys and of values. BLOCK_TOKENS: rows in a block of the cache.
 typedef struct {
-  u32 n_heads, block_tokens, k_numbers, k_row_bytes, v_numbers, v_row_bytes;
+  u32 n_heads, k_row_bytes, v_row_bytes;
 #if TURNED
   u32 n_rot, neox, first;
 #end
@@ -30,7 +31,7 @@ FN u32 row_of(ARGS, u32 which, u32 group, u32 slot) {
 #if TURNED
   if (params.neox && which + 1u != VALUES) {
     // Wraps around before the first rotated row.
-    const u32 d = group * R % params.k_numbers - params.first;
+    const u32 d = group * R % K_NUMBERS - params.first;
     if (d < params.n_rot) {
       return group * R - d / 2u + slot % 2u + slot / 2u * (params.n_rot / 2u);
     }
@@ -44,41 +45,76 @@ FN float product(ARGS, u32 which, u32 group, u32 slot, u32 n) {
   return with_bias(args, which, totals[slot * NT + n], row_of(args, which, group, slot));
 }
 
-// The same, rotated; it is in row `row`.
-FN float rotated(ARGS, u32 which, u32 group, u32 slot, u32 n, u32 row, u32 token) {
-  const float own = product(args, which, group, slot, n);
+// Where the products in a slot and in the next one go: they are in rows `row` and row + 1; `block`
+// and `inside` name a row of the cache. `low` and `high` are the cosine and the sine of each, if
+// they are rotated.
+typedef struct {
+  u32 row, block, inside;
+  int turns;
+  f2 low, high;
+} Goal;
+
+// That of `slot` with the row of x of `token`. What it needs is loaded here, before the products
+// are known; nothing but addresses is waited for.
+FN Goal goal_of(ARGS, u32 which, u32 group, u32 slot, u32 token) {
+  Goal to;
+  to.row = row_of(args, which, group, slot);
+  to.block = to.inside = 0u;
+  to.turns = 0;
+  to.low = to.high = F2(1.0f, 0.0f);
 #if TURNED
-  const u32 d = row % params.k_numbers - params.first;
-  if (which + 1u != VALUES && d < params.n_rot) {
-    const Turn by = turn_of(args, token, d);
-    const u32 other = slot ^ (params.neox ? 2u : 1u);
-    return own * by.own + product(args, which, group, other, n) * by.partner;
-  }
+  const u32 d = to.row % K_NUMBERS - params.first;
+  to.turns = which + 1u != VALUES && d < params.n_rot;
+  // What isn't rotated loads the factors of the first columns.
+  const u32 low = turn_at(args, token, to.turns ? d : 0u);
+  const u32 high = turn_at(args, token, to.turns ? d + 1u : 1u);
+  to.low = F2(table[low], table[low + 1u]);
+  to.high = F2(table[high], table[high + 1u]);
 #end
-  return own;
+  if (which + 1u != QUERIES) {
+    const u32 p = (u32)batch(args, INDEX, token);
+    const u32 seq = (u32)batch(args, SEQ_OF, token);
+    to.block = cache_block(args, seq, FIRST_COLUMN, p, BLOCK_TOKENS);
+    to.inside = p % BLOCK_TOKENS;
+  }
+  return to;
 }
 
-// The byte where numbers d and d + 1 of a head's row begin in the cache.
-FN u32 place(ARGS, u32 token, u32 head, u32 row_bytes, u32 kind, u32 d) {
-  const u32 slot = cache_slot(args, token, head, params.n_heads, params.block_tokens);
+// The byte where a goal's numbers begin in the cache.
+FN u32 place(ARGS, Goal to, u32 n_numbers, u32 row_bytes, u32 kind) {
+  const u32 head = to.row / n_numbers, d = to.row % n_numbers;
+  const u32 slot = (to.block * params.n_heads + head) * BLOCK_TOKENS + to.inside;
   return slot * row_bytes + d * (kind == F32 ? 4u : 2u);
 }
 
+#if TURNED
+// The product in `slot` with row n of x, rotated.
+FN float rotated(ARGS, u32 which, u32 group, u32 slot, u32 n, f2 turn) {
+  const u32 other = slot ^ (params.neox ? 2u : 1u);
+  return product(args, which, group, slot, n) * turn.x
+         + product(args, which, group, other, n) * (other < slot ? turn.y : -turn.y);
+}
+#end
+
 // Stores what is in `slot` and in the next one, for row n of x, which is that of `token`.
-FN void store_two(ARGS, u32 which, u32 group, u32 slot, u32 n, u32 token, u32 n_out) {
-  const u32 row = row_of(args, which, group, slot);
-  const float low = rotated(args, which, group, slot, n, row, token);
-  const float high = rotated(args, which, group, slot + 1u, n, row + 1u, token);
+FN void store_two(ARGS, u32 which, u32 group, u32 slot, u32 n, u32 token, u32 n_out, Goal to) {
+  float low = product(args, which, group, slot, n);
+  float high = product(args, which, group, slot + 1u, n);
+#if TURNED
+  if (to.turns) {
+    low = rotated(args, which, group, slot, n, to.low);
+    high = rotated(args, which, group, slot + 1u, n, to.high);
+  }
+#end
 #if QUERIES
   if (which + 1u == QUERIES) {
-    y[token * n_out + row] = low;
-    y[token * n_out + row + 1u] = high;
+    y[token * n_out + to.row] = low;
+    y[token * n_out + to.row + 1u] = high;
   }
 #end
 #if KEYS
   if (which + 1u == KEYS) {
-    const u32 head = row / params.k_numbers, d = row % params.k_numbers;
-    const u32 at = place(args, token, head, params.k_row_bytes, K_TYPE, d);
+    const u32 at = place(args, to, K_NUMBERS, params.k_row_bytes, K_TYPE);
     if (K_TYPE == F32) {
       store_u32(keys, at, as_u32(low));
       store_u32(keys, at + 4u, as_u32(high));
@@ -89,8 +125,7 @@ FN void store_two(ARGS, u32 which, u32 group, u32 slot, u32 n, u32 token, u32 n_
 #end
 #if VALUES
   if (which + 1u == VALUES) {
-    const u32 head = row / params.v_numbers, d = row % params.v_numbers;
-    const u32 at = place(args, token, head, params.v_row_bytes, V_TYPE, d);
+    const u32 at = place(args, to, V_NUMBERS, params.v_row_bytes, V_TYPE);
     if (V_TYPE == F32) {
       store_u32(values, at, as_u32(low));
       store_u32(values, at + 4u, as_u32(high));

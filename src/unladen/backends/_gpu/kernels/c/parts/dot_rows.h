@@ -11,8 +11,12 @@
 // A workgroup of WG threads multiplies R rows of blocks with NT rows of x. A thread takes every
 // WG-th group of units; the threads' partial sums are added in a fixed order.
 #define OUT (R * NT)
-// What a thread holds: addresses of rows, and sums of a matrix.
+// What a thread holds: addresses of rows, and sums of a matrix. The last address of n rows is
+// PER_ADDRESS rows before their end.
 #define ADDRESSES R
+#define XS NT
+#define X_ROW(i) (i)
+#define PER_ADDRESS 1u
 #define PARTIALS OUT
 #if SUBGROUPS
 // No subgroup has fewer than four threads.

@@ -47,27 +47,13 @@ FN void fetch(ARGS, u32 slice, u32 n_slices) {
 }
 
 #if INT_DOT
-// Adds the products of pair p: `scale` is of a row and its pair, `first` and `second` of two rows
-// of x, sums are those of the first and of the second 16 columns.
-FN float scaled(f4 scale, u4 x, int first, int second) {
-  const float factor = as_f32(x.x);
-  float value = SCALED == 16u ? factor * (scale.x * (float)first + scale.z * (float)second)
-                              : factor * scale.x * (float)first;
-  if (SHIFTED) value += scale.y * as_f32(x.y) + scale.w * as_f32(x.w);
-  return value;
-}
+#use pair_sums
 
+// Adds the products of pair p. `scale` has those of rows g and g + 8 for each pair.
 FN void add_pair(ARGS, u32 p, u32 token, u32 stage, PRIVATE const u32 *a, PRIVATE const f4 *scale,
                  PRIVATE const u32 *x, PRIVATE float *acc) {
   int sum[4], rest[4];
-  UNROLL for (u32 i = 0u; i < 4u; i++) sum[i] = rest[i] = 0;
-  const u32 own[4] = {a[2u * p], a[4u + 2u * p], a[2u * p + 1u], a[5u + 2u * p]};
-  if (SCALED == 16u) {
-    mma_i8_half(sum, own, x + 2u * p);
-    mma_i8_half(rest, own + 2, x + 2u * p + 1u);
-  } else {
-    mma_i8(sum, own, x + 2u * p);
-  }
+  pair_sums(p, a, x, sum, rest);
   const u32 at = stage * 2u * TN + p * TN + token + 2u * LANE_T;
   const u4 one = x_scale[at], two = x_scale[at + 1u];
   acc[0] += scaled(scale[2u * p], one, sum[0], rest[0]);

@@ -18,6 +18,25 @@ FN u4 minus_each4(u4 a, u32 b) {
   return U4(minus_each(a.x, b), minus_each(a.y, b), minus_each(a.z, b), minus_each(a.w, b));
 }
 
+// Four codes, each less ZERO, which is what a format's codes have for 0. With ZERO_LATER it isn't
+// taken from codes: sums of their products with four numbers of x begin with zero_sum of these.
+#ifndef ZERO
+#define ZERO 0u
+#endif
+
+FN u32 less_zero(u32 codes) {
+#ifdef ZERO_LATER
+  return codes;
+#endif
+#ifndef ZERO_LATER
+  return minus_each(codes, ZERO * 0x01010101u);
+#endif
+}
+
+FN int zero_sum(u32 x, int sum) {
+  return ZERO > 0u ? dot_i8((256u - ZERO) * 0x01010101u, x, sum) : sum;
+}
+
 // Bits k .. k + 3 of `bits`, one in each byte.
 FN u32 spread(u32 bits, u32 k) { return (((bits >> k) & 15u) * 0x00204081u) & 0x01010101u; }
 

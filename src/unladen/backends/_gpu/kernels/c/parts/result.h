@@ -1,5 +1,5 @@
 #use bias
-// Adds residual to a product and stores it. `which` is the number of the matrix.
+// Stores a product. `which` is the number of the matrix.
 #bind out float y
 #if MATRICES
 #bind out float y1
@@ -11,7 +11,7 @@
 #bind in float residual
 #end
 
-FN void store(ARGS, u32 which, float value, u32 i) {
+FN void put(ARGS, u32 which, float value, u32 i) {
 #if MATRICES
   if (which == 1u) {
     y1[i] = value;
@@ -24,9 +24,14 @@ FN void store(ARGS, u32 which, float value, u32 i) {
   }
 #end
 #end
-#if RESIDUAL
-  y[i] = value + residual[i];
-#else
   y[i] = value;
+}
+
+// Adds what was in the residual stream to a product and stores it.
+FN void store(ARGS, u32 which, float value, u32 i) {
+#if RESIDUAL
+  put(args, which, value + residual[i], i);
+#else
+  put(args, which, value, i);
 #end
 }

@@ -1,3 +1,6 @@
+#if INT_DOT
+#define ZERO_LATER
+#end
 #use tiles
 #if INT_DOT
 #bind in u32 x_codes
@@ -14,8 +17,12 @@
 #else
 #define TOGETHER (NT == 1u ? 4u : 2u)
 #end
-// What a thread holds: the address of the first row, and the sums of one row, OWN_ROW.
+// What a thread holds: the address of the first row, and the sums of one row, OWN_ROW. The last
+// address of n rows is PER_ADDRESS rows before their end: a grid may have more groups than tiles.
 #define ADDRESSES 1u
+#define XS NT
+#define X_ROW(i) (i)
+#define PER_ADDRESS R
 #define PARTIALS NT
 #define OWN_ROW (LANE_G + LANE_T / 2u * 8u)
 #shared float sums (WG / 2u * ALL_OUT / R)
@@ -43,10 +50,11 @@ FN void chunk_sums(ARGS, PRIVATE const u32 *a, u32 at, u32 c, u32 more, PRIVATE 
   for (u32 p = 0u; p < 2u; p++) {
     const u32 x0 = load_u32_from(x_codes, at, more + pair_column(c, p));
     const u32 x1 = load_u32_from(x_codes, at, more + pair_column(c, p) + 16u);
+    const int zero1 = zero_sum(x1, 0), zero0 = zero_sum(x0, SCALED == 16u ? 0 : zero1);
     for (u32 h = 0u; h < 2u; h++) {
       const u32 i = 2u * h + p;
-      first[i] = dot_i8(a[2u * i], x0, 0);
-      second[i] = dot_i8(a[2u * i + 1u], x1, SCALED == 16u ? 0 : first[i]);
+      first[i] = dot_i8(a[2u * i], x0, zero0);
+      second[i] = dot_i8(a[2u * i + 1u], x1, SCALED == 16u ? zero1 : first[i]);
     }
   }
 }
@@ -163,14 +171,6 @@ FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE con
   }
 #end
 }
-
-#if PDL
-// Brings n bytes of tiles to the chip's cache, at most a line for each thread.
-FN void fetch_tiles(Bytes b, u32 first, u32 n) {
-  const u32 at = 128u * LANE;
-  if (at < n) prefetch(b, first + at);
-}
-#end
 
 // Leaves the sums over all threads in `totals`, for every thread to read.
 FN void finish(ARGS, PRIVATE const float *partial) {

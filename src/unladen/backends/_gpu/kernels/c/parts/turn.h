@@ -8,12 +8,18 @@ typedef struct {
   float own, partner;
 } Turn;
 
+// The element of the table that is the cosine of the pair of column d; its sine is the next one.
+FN u32 turn_at(ARGS, u32 t, u32 d) {
+  const u32 half_rot = params.n_rot / 2u;
+  const u32 pair = params.neox ? d - (d >= half_rot ? half_rot : 0u) : d / 2u;
+  return t * params.n_rot + 2u * pair;
+}
+
 FN Turn turn_of(ARGS, u32 t, u32 d) {
   const u32 half_rot = params.n_rot / 2u;
-  const u32 pair = params.neox ? d % half_rot : d / 2u;
   const int is_second = params.neox ? d >= half_rot : d % 2u == 1u;
   const int distance = params.neox ? (int)half_rot : 1;
-  const u32 at = t * params.n_rot + 2u * pair;
+  const u32 at = turn_at(args, t, d);
   Turn by;
   by.other = is_second ? -distance : distance;
   by.own = table[at];

@@ -29,9 +29,6 @@ FN f4 f4_halves(u2 bits) {
             f16_to_f32(bits.y >> 16));
 }
 
-// The lowest byte as int8.
-FN int i8_of(u32 bits) { return (int)(bits & 255u) - (int)((bits & 128u) << 1); }
-
 // Four bytes as numbers, the lowest first.
 FN f4 f4_signed(u32 bytes) {
   return F4((float)i8_of(bytes), (float)i8_of(bytes >> 8), (float)i8_of(bytes >> 16),

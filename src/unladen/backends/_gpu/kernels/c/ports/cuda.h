@@ -25,9 +25,14 @@ typedef const u32 *Bytes;
 #define THREAD_ARG
 #define THREAD_PASS
 
+// A multiprocessor must have registers for so many workgroups; 0: no number is given. A kernel may
+// have another one among its constants. With one the compiler uses the registers that it leaves,
+// and issues loads before what uses the first of them; without one it saves registers.
+constexpr u32 MIN_GROUPS = 0u;
+
 #define KERNEL(name) \
   FN void name##_body(ARGS); \
-  extern "C" __global__ void __launch_bounds__(WG) kernel_main(KERNEL_PARAMS) { \
+  extern "C" __global__ void __launch_bounds__(WG, MIN_GROUPS) kernel_main(KERNEL_PARAMS) { \
     KERNEL_BEGIN name##_body(args); \
   } \
   FN void name##_body(ARGS)
@@ -60,6 +65,7 @@ FN float subgroup_max(float x) {
 FN float as_f32(u32 bits) { return __uint_as_float(bits); }
 FN u32 as_u32(float x) { return __float_as_uint(x); }
 FN u32 u32_of(int x) { return (u32)x; }
+FN int i8_of(u32 bits) { return (signed char)bits; }
 
 #define load_u8(b, at) ((u32)((const u8 *)(b))[at])
 #define load_u16(b, at) ((u32)((const u16 *)(b))[(at) >> 1])

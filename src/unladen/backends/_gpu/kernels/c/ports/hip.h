@@ -61,6 +61,7 @@ FN float subgroup_max(float x) {
 FN float as_f32(u32 bits) { return __uint_as_float(bits); }
 FN u32 as_u32(float x) { return __float_as_uint(x); }
 FN u32 u32_of(int x) { return (u32)x; }
+FN int i8_of(u32 bits) { return (signed char)bits; }
 
 #define load_u8(b, at) ((u32)((const u8 *)(b))[at])
 #define load_u16(b, at) ((u32)((const u16 *)(b))[(at) >> 1])

@@ -64,6 +64,7 @@ typedef const device u32 *Bytes;
 #define as_f32(bits) as_type<float>((u32)(bits))
 #define as_u32(x) as_type<u32>((float)(x))
 #define u32_of(x) ((u32)(int)(x))
+#define i8_of(bits) ((int)(char)(bits))
 
 #define load_u8(b, at) ((u32)((const device u8 *)(b))[at])
 #define load_u16(b, at) ((u32)((const device u16 *)(b))[(at) >> 1])

@@ -249,11 +249,16 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
 #define wait_for_previous()
 #endif
 
-// Brings the 128 bytes around byte `at` to the second-level cache. Not on sm_120: NVRTC 12.9 ends
-// the process there at a prefetch of one of several arrays.
-#if __CUDA_ARCH__ >= 1200
-#define prefetch(b, at) ((void)(b), (void)(at))
+// Begins to bring n bytes from byte `at` on to the second-level cache; both are multiples of 16.
+// One thread does so for all.
+#if __CUDA_ARCH__ >= 900
+FN void prefetch_bytes(const u8 *from, u32 n) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)),
+               "r"(n)
+               : "memory");
+}
+
+#define prefetch(b, at, n) prefetch_bytes((const u8 *)(b) + (at), n)
 #else
-#define prefetch(b, at) \
-  asm volatile("prefetch.global.L2 [%0];" ::"l"((const u8 *)(b) + (at)))
+#define prefetch(b, at, n) ((void)(b), (void)(at), (void)(n))
 #endif

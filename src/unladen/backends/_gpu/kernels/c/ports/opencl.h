@@ -62,6 +62,7 @@ typedef const __global uint *Bytes;
 #define as_f32(bits) as_float((u32)(bits))
 #define as_u32(x) as_uint((float)(x))
 #define u32_of(x) as_uint((int)(x))
+#define i8_of(bits) ((int)(char)(bits))
 
 #define load_u8(b, at) ((u32)((const __global uchar *)(b))[at])
 #define load_u16(b, at) ((u32)((const __global ushort *)(b))[(at) >> 1])

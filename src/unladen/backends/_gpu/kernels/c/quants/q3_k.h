@@ -4,6 +4,7 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 0
+#define ZERO 4u
 // In tiles: columns with a scale, and where a chunk's bits are.
 #define SCALED 16u
 #define LOW_AT(c) (512u * ((c) / 2u))
@@ -28,9 +29,8 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 }
 
 FN u2 word_codes(u32 low, u32 high) {
-  return U2(minus_each((low & 0x03030303u) | ((high & 0x01010101u) << 2), 0x04040404u),
-            minus_each(((low >> 2) & 0x03030303u) | (((high >> 1) & 0x01010101u) << 2),
-                       0x04040404u));
+  return U2(less_zero((low & 0x03030303u) | ((high & 0x01010101u) << 2)),
+            less_zero(((low >> 2) & 0x03030303u) | (((high >> 1) & 0x01010101u) << 2)));
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {

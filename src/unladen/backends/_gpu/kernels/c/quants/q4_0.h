@@ -2,6 +2,7 @@
 #define SPAN 16u
 #define GROUP 4u
 #define SHIFTED 0
+#define ZERO 8u
 
 #use packed
 
@@ -13,8 +14,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 }
 
 FN u2 word_codes(u32 low, u32 high) {
-  return U2(minus_each(low & 0x0f0f0f0fu, 0x08080808u),
-            minus_each((low >> 4) & 0x0f0f0f0fu, 0x08080808u));
+  return U2(less_zero(low & 0x0f0f0f0fu), less_zero((low >> 4) & 0x0f0f0f0fu));
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {

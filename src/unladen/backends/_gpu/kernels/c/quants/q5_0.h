@@ -2,6 +2,7 @@
 #define SPAN 16u
 #define GROUP 4u
 #define SHIFTED 0
+#define ZERO 16u
 
 #use packed packed_each
 
@@ -23,7 +24,7 @@ FN u32 high_bits(Bytes b, u32 at, u32 u) {
 FN u2 word_codes(u32 low, u32 high) {
   const u32 lo = (low & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4);
   const u32 hi = ((low >> 4) & 0x0f0f0f0fu) | (((high >> 1) & 0x01010101u) << 4);
-  return U2(minus_each(lo, 0x10101010u), minus_each(hi, 0x10101010u));
+  return U2(less_zero(lo), less_zero(hi));
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {

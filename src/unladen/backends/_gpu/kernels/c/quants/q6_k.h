@@ -3,6 +3,7 @@
 #define SPAN 64u
 #define GROUP 4u
 #define SHIFTED 0
+#define ZERO 32u
 // In tiles: columns with a scale, and where a chunk's high bits are.
 #define SCALED 16u
 #define HIGH_AT(c) (512u * ((c) / 2u))
@@ -19,8 +20,8 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 }
 
 FN u2 word_codes(u32 low, u32 high) {
-  return U2(minus_each((low & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4), 0x20202020u),
-            minus_each(((low >> 4) & 0x0f0f0f0fu) | (high & 0x30303030u), 0x20202020u));
+  return U2(less_zero((low & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4)),
+            less_zero(((low >> 4) & 0x0f0f0f0fu) | (high & 0x30303030u)));
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {

@@ -2,6 +2,7 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 0
+#define ZERO 1u
 // Where a chunk's bits are in tiles.
 #define LOW_AT(c) (512u * ((c) / 2u))
 #define LOW_SHIFT(c) (4u * ((c) % 2u))
@@ -16,8 +17,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 }
 
 FN u2 word_codes(u32 low, u32 high) {
-  return U2(minus_each(low & 0x03030303u, 0x01010101u),
-            minus_each((low >> 2) & 0x03030303u, 0x01010101u));
+  return U2(less_zero(low & 0x03030303u), less_zero((low >> 2) & 0x03030303u));
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
