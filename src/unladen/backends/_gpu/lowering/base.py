@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
 from unladen.backends._gpu.joining import code_bytes, normed, turned, written
 from unladen.backends._gpu.memory import of_gpu
-from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
+from unladen.backends._gpu.step import KEYS_PER_SPLIT, TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
 from unladen.backends._gpu.target import FEWEST_BINDINGS, Constants, Range, Target
 from unladen.backends.base import BackendOptions, Placed, PlacedKV, Segment
@@ -92,7 +92,8 @@ class Lowering:
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
     :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
-    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention."""
+    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention.
+    ``split_keys``: the keys of a workgroup's share in a decode step."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -108,6 +109,7 @@ class Lowering:
         self.written = {each.product: each for each in written(segment.nodes, inner)}
         self.done_for_few: set[Node] = set()
         self.tile_tokens = TILE_TOKENS
+        self.split_keys = KEYS_PER_SPLIT
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
