@@ -23,8 +23,8 @@ would not pay."""
 FEWEST_KEYS = 32
 """The keys of a share where a workgroup is a single warp."""
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""How many workgroups share the keys of a query: few numbers, so that few sizes of decode steps have
-to be recorded."""
+"""How many workgroups share the keys of a query. They are few numbers, so that few sizes of decode
+steps have to be recorded."""
 MAX_SPLITS = SPLITS[-1]
 """The most workgroups that share the keys of a query."""
 ENOUGH_WORKGROUPS = 1024

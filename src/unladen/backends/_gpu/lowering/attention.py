@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unladen.backends._gpu.dispatch import Grid, Groups, fold
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, row_bytes
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
+from unladen.backends._gpu.lowering.base import ANY, Lowering, OpLowering, numbers, row_bytes
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import (
     ENOUGH_WORKGROUPS,
@@ -23,6 +24,8 @@ from unladen.types import Limits
 
 THREADS = 128
 """Threads of a workgroup of the kernel that takes rows of any length."""
+JOIN_THREADS = 256
+"""Threads of a workgroup that joins the shares of a row's keys."""
 TILE_ROWS = 16
 """The most query rows of a workgroup."""
 TILE_BYTES = WORKGROUP_BYTES - (4 << 10)
@@ -47,7 +50,7 @@ class Attention(OpLowering):
 
     op = "attention"
     kernels = frozenset({"attention", "attention_wide", "attention_join"})
-    features = frozenset({"mma"})
+    features = frozenset({"subgroups", "mma"})
 
     def supports(self, node: Node) -> bool:
         scoring = Scoring.of(node)
@@ -73,9 +76,7 @@ class Attention(OpLowering):
             low.emit(kernel, _grid(per_tile, decode=True, split=split), threads, ranges,
                      {"SPLIT": split, "DECODE": True, **constants, **formats})
         if can_split:
-            low.emit("attention_join", _join_grid(n_heads), MAX_SPLITS, {
-                "params": numbers(n_heads), "x": ranges["y"], "y": y},
-                {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
+            _join(low, node, ranges["y"])
         if limits.n_tokens > 1:
             ranges["y"] = y
             kernel, heads, threads, constants = _kernel(spec, n_heads, low.tile_tokens,
@@ -191,8 +192,28 @@ def _grid(per_tile: int, *, decode: bool, split: bool = False) -> Grid:
     return grid
 
 
-def _join_grid(n_heads: int) -> Grid:
+def _join(low: Lowering, node: Node, shares: Range | bytes) -> None:
+    """Append the dispatch that joins the shares of keys. Few rows that one product alone reads are
+    rounded for it at once; nothing else is stored of them."""
+    assert node.state is not None
+    (y,), n_heads, rounds = node.outputs, node.int_attr("n_heads"), node.outputs[0] in low.attended
+    constants = {"VD": node.state.v_dim, "MAX_SPLITS": MAX_SPLITS}
+    ranges: dict[str, Range | bytes] = {"params": numbers(n_heads), "x": shares}
+    if rounds:
+        codes, scales = low.joined_codes(y)
+        low.emit("attention_join", _join_grid(n_heads, range(1, FEW_ROWS + 1)), JOIN_THREADS,
+                 {**ranges, "codes": codes, "scales": scales},
+                 {"CODED": True, "RUNS": 2, **constants})
+    if not rounds or low.segment.limits.n_seqs > FEW_ROWS:
+        many = range(FEW_ROWS + 1, ANY.stop) if rounds else ANY
+        low.emit("attention_join", _join_grid(n_heads, many), JOIN_THREADS,
+                 {**ranges, "y": low.value(y)}, constants)
+
+
+def _join_grid(n_heads: int, within: range) -> Grid:
     def grid(size: Size) -> Groups | None:
-        return None if size.n_splits == 1 else (*fold(size.n_tokens * n_heads), 1)
+        if size.n_splits == 1 or size.n_tokens not in within:
+            return None
+        return *fold(size.n_tokens * n_heads), 1
 
     return grid

@@ -45,8 +45,8 @@ FN u32 slot_of(ARGS, Tile tile, u32 p) {
          + p % params.block_tokens;
 }
 
-// Tiles of keys, KT at a time, that a workgroup reads: its share of those that some row sees. Shares
-// differ by one tile at most.
+// Tiles of keys, KT at a time, that a workgroup reads: its share of those that some row sees.
+// Shares differ by one tile at most.
 typedef struct {
   u32 begin, end, n_keys;
 } Share;
