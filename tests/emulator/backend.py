@@ -172,7 +172,7 @@ class EmulatorBackend(EmulatedBackend):
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
         step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
-                    lowered.tile_tokens)
+                    lowered.tile_tokens, lowered.split_keys)
         return EmulatorProgram(segment, lowered, step, self.mode)
 
     def run(self, program: Program) -> None:

@@ -6,6 +6,8 @@
 #define load_u32_from(b, at, more) load_u32(b, (at) + (more))
 #define load_u128_from(b, at, more) load_u128(b, (at) + (more))
 #define element_from(a, i, more) ((a)[(i) + (more)])
+#define copy_async_from(to, i, later, from, at, more) \
+  copy_async(to, (i) + (later), from, (at) + (more))
 
 namespace emulator {
 

@@ -244,7 +244,7 @@ def test_a_kernel_that_begins_early_and_does_not_wait(monkeypatch: pytest.Monkey
 
 def test_rows_that_share_a_bank_are_counted(planted: Callable[[str, Plant], None], rng: Rng
                                             ) -> None:
-    planted(SOME, instead("#define K_STRIDE (KD / 8u | 1u)", "#define K_STRIDE (KD / 8u)"))
+    planted(SOME, instead("#define K_STRIDE (K_ROW | 1u)", "#define K_STRIDE K_ROW"))
     before = build.runtime().bank_conflicts()
     running.Bench(EmulatorBackend(MATRICES), prefill(rng)).run()
     assert build.runtime().bank_conflicts() > before

@@ -117,7 +117,7 @@ class EmulatedBackend(GpuBackend):
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
         step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
-                    lowered.tile_tokens)
+                    lowered.tile_tokens, lowered.split_keys)
         return EmulatedProgram(lowered, step)
 
     def run(self, program: Program) -> None:

@@ -77,7 +77,8 @@ class Joined:
         if joined:
             stored = dict(backend.stored_bytes(device, nodes, self.inner, m.limits, options))
             passed = set(backend.passed_values(device, nodes, self.inner))
-            assert passed == self.passed and stored == dict.fromkeys(self.unstored, 0)
+            assert passed == self.passed
+            assert {value for value, n in stored.items() if n == 0} == self.unstored
         arena = plan_arena(self.graph, [RunStep(device, tuple(nodes))], device.name, m.limits,
                            max(backend.scratch_bytes(device, n, m.limits, options)
                                for n in nodes), stored, passed)

@@ -91,16 +91,18 @@ def test_a_step_keeps_nothing_of_the_one_before(rng: Rng) -> None:
         np.testing.assert_array_equal(words, fresh)
 
 
-@pytest.mark.parametrize(("longest", "n_seqs", "n_kv_heads", "n_splits"), [
-    (1, 1, 8, 1), (64, 1, 8, 1), (65, 1, 8, 2), (4096, 1, 8, 64), (100_000, 1, 8, 64),
-    (4096, 32, 8, 4), (4096, 200, 8, 1)])
+@pytest.mark.parametrize(("longest", "n_seqs", "n_kv_heads", "keys", "n_splits"), [
+    (1, 1, 8, 64, 1), (64, 1, 8, 64, 1), (65, 1, 8, 64, 2), (520, 1, 8, 64, 12),
+    (4096, 1, 8, 64, 64), (100_000, 1, 8, 64, 64), (4096, 32, 8, 64, 4), (4096, 42, 8, 64, 3),
+    (4096, 200, 8, 64, 1), (32, 1, 8, 32, 1), (512, 1, 8, 32, 16), (520, 1, 8, 32, 24),
+    (2048, 1, 8, 32, 64)])
 def test_keys_are_shared_where_few_workgroups_would_read_many(
-        longest: int, n_seqs: int, n_kv_heads: int, n_splits: int) -> None:
+        longest: int, n_seqs: int, n_kv_heads: int, keys: int, n_splits: int) -> None:
     limits = Limits(n_seqs, n_seqs, n_seqs, -(-longest // 32), n_seqs)
     batch = Batch.empty(limits)
     batch.n_tokens = batch.n_outputs = batch.n_seqs = n_seqs
     batch.kv_len[:] = longest
-    _, size = Step(batch, limits, (), n_kv_heads).pack()
+    _, size = Step(batch, limits, (), n_kv_heads, split_keys=keys).pack()
     assert size == Size(n_seqs, n_seqs, n_seqs, n_splits, True, frozenset())
 
 

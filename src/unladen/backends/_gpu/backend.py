@@ -6,7 +6,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
-from unladen.backends._gpu.joining import normed, rounded, rounded_bytes, turned, written
+from unladen.backends._gpu.joining import (
+    attended,
+    attended_bytes,
+    normed,
+    rounded,
+    rounded_bytes,
+    turned,
+    written,
+)
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.lowering.linear import ROUNDED_BINDINGS
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
@@ -65,18 +73,23 @@ class GpuBackend(Backend):
                      limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
         target = self.gpu(device.name)
 
-        def takes_codes(product: Node) -> bool:
+        def takes_codes(product: Node, *more: str) -> bool:
             used = registry()["linear"].features_on(target, formats(product), options)
-            return "int_dot" in used and all(
-                self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
-                if len(w.shape) > 1)
+            return used.issuperset(("int_dot", *more)) and all(
+                self.family.has_codes(file_format(w.quant)) for w in _matrices(product))
+
+        def takes_few_codes(product: Node) -> bool:
+            return takes_codes(product, "mma") and all(
+                in_tiles(file_format(w.quant), w.shape) for w in _matrices(product))
 
         rounds = (self.family.has_kernel(NORM_QUANTIZE)
                   and target.max_storage_buffers >= ROUNDED_BINDINGS)
         norms = rounded(nodes, inner, takes_codes) if rounds else []
         by_norms = {value for each in normed(nodes, inner, target) for value in each.passed}
         return {**dict.fromkeys(by_norms.union(turned(nodes, inner)), 0),
-                **{y: rounded_bytes(y, target, limits) for y in norms}}
+                **{y: rounded_bytes(y, target, limits) for y in norms},
+                **{y: attended_bytes(y, limits) for y, product in attended(nodes, inner).items()
+                   if takes_few_codes(product)}}
 
     def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
                       ) -> Set[Value]:
@@ -98,6 +111,10 @@ class GpuBackend(Backend):
     def _has(self, device: Device, feature: str) -> bool:
         """Whether kernels on ``device`` may use ``feature``; pretended devices have none."""
         return not device.is_pretend and feature in self.gpu(device.name).features
+
+
+def _matrices(node: Node) -> Sequence[Weight]:
+    return [w for w in node.weights.values() if len(w.shape) > 1]
 
 
 def formats(node: Node) -> frozenset[str]:

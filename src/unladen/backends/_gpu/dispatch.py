@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
+from unladen.backends._gpu.step import KEYS_PER_SPLIT, TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.target import MAX_GROUPS, Constants, Range
 
 Groups = tuple[int, int, int]
@@ -47,6 +47,7 @@ class Lowered:
     * ``chosen``: where the segment writes the tokens that it chose.
     * ``n_kv_heads``: the fewest key/value heads of its layers.
     * ``tile_tokens``: the most tokens of a tile of attention, in a prefill.
+    * ``split_keys``: the keys of a workgroup's share, in a decode step.
     """
 
     dispatches: Sequence[Dispatch]
@@ -54,6 +55,7 @@ class Lowered:
     chosen: Range | None = None
     n_kv_heads: int = 1
     tile_tokens: int = TILE_TOKENS
+    split_keys: int = KEYS_PER_SPLIT
 
 
 def fold(n: int) -> tuple[int, int]:

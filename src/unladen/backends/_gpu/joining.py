@@ -14,6 +14,8 @@ from unladen.types import Limits
 
 RUN = 16
 """How many columns share a scale when they are rounded to int8."""
+MOST_JOINED = 256
+"""The most columns of a head that a workgroup rounds when it joins shares of keys."""
 NORM_WRITE = "norm_write"
 """The kernel that norms and rotates queries and keys and stores keys and values in the cache."""
 NORM_WRITE_BUFFERS = 10
@@ -143,6 +145,30 @@ def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Nod
             readers.setdefault(value, []).append(node)
     return [y for y in (n.outputs[0] for n in nodes if _is_norm_of_rows(n)) if y in inner
             and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
+
+
+def attended(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
+    """The results of attention that one product alone reads, and the product. Where workgroups
+    share keys, the dispatch that joins the shares of a row can round it to int8.
+
+    ``inner``: the values that only ``nodes`` read.
+    """
+    n_readers = _n_readers(nodes)
+    sizes = {n.outputs[0]: n.state.v_dim for n in nodes
+             if n.op == "attention" and n.state is not None}
+    return {y: n for n in nodes for y in n.inputs[:1]
+            if y in sizes and y in inner and n_readers[y] == 1 and _is_product_of(n, y)
+            and sizes[y] % (2 * RUN) == 0 and sizes[y] <= MOST_JOINED}
+
+
+def attended_bytes(value: Value, limits: Limits) -> int:
+    """Bytes for ``value``, a result of :func:`attended`, as float32 and after that as int8."""
+    return whole_bytes(value, limits) + sum(code_bytes(value, limits))
+
+
+def whole_bytes(value: Value, limits: Limits) -> int:
+    """Bytes for the rows of ``value`` as float32, up to where other numbers may begin."""
+    return -(-4 * limits.count(value.shape) // ALIGNMENT) * ALIGNMENT
 
 
 def only_few_coded(target: Target) -> bool:

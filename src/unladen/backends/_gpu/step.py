@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -17,8 +18,14 @@ TILE_TOKENS = 8
 """How many tokens of one sequence a workgroup of attention computes together, in a prefill. Where
 it has too little memory for so many long rows, there are fewer."""
 KEYS_PER_SPLIT = 64
-"""The fewest keys in a workgroup's share; with fewer, sharing keys would not pay."""
-MAX_SPLITS = 64
+"""The keys of a workgroup's share, where there are enough shares for all; with fewer, sharing keys
+would not pay."""
+FEWEST_KEYS = 32
+"""The keys of a share where a workgroup is a single warp."""
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""How many workgroups share the keys of a query. They are few numbers, so that few sizes of decode
+steps have to be recorded."""
+MAX_SPLITS = SPLITS[-1]
 """The most workgroups that share the keys of a query."""
 KEPT_POSITIONS = 64
 """How many positions, one after the other, have their rows of a table computed together for decode
@@ -128,8 +135,9 @@ class Step:
     """Writes the batch as words: numbers of the step, the places of arrays, then the arrays."""
 
     def __init__(self, batch: Batch, limits: Limits, tables: Sequence[RopeTable], n_kv_heads: int,
-                 tile_tokens: int = TILE_TOKENS) -> None:
+                 tile_tokens: int = TILE_TOKENS, split_keys: int = KEYS_PER_SPLIT) -> None:
         self.batch = batch
+        self.split_keys = split_keys
         self.tile_tokens = tile_tokens
         self.tables = [KeptRows(table) for table in tables]
         self.n_kv_heads = n_kv_heads
@@ -225,6 +233,5 @@ class Step:
         b = self.batch
         longest = int(b.kv_len[0] if b.n_seqs == 1 else b.kv_len[:b.n_seqs].max(initial=1))
         useful = max(1, ENOUGH_WORKGROUPS // (b.n_seqs * self.n_kv_heads))
-        # A power of two, so that few sizes of decode steps have to be recorded.
-        wanted = 1 << (-(-longest // KEYS_PER_SPLIT) - 1).bit_length()
-        return min(MAX_SPLITS, wanted, 1 << useful.bit_length() - 1)
+        wanted = -(-longest // self.split_keys)
+        return SPLITS[min(bisect_left(SPLITS, wanted), bisect_right(SPLITS, useful) - 1)]

@@ -88,7 +88,7 @@ class MetalProgram:
 
     def __post_init__(self) -> None:
         self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
-                         self.lowered.tile_tokens)
+                         self.lowered.tile_tokens, self.lowered.split_keys)
         n = self.step.words.nbytes
         self.words = [Words(Memory(self.gpu, n)) for _ in range(STEPS_AHEAD)]
         self.dispatches = [self._bound(d) for d in self.lowered.dispatches]

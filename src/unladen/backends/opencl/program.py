@@ -56,7 +56,7 @@ class OpenClProgram:
 
     def __post_init__(self) -> None:
         self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
-                         self.lowered.tile_tokens)
+                         self.lowered.tile_tokens, self.lowered.split_keys)
         self.words = StepWords(self.gpu, self.step.words.nbytes)
         words = Range(self.words.memory, 0, self.step.words.nbytes)
         self.dispatches = [

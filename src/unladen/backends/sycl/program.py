@@ -47,7 +47,7 @@ class SyclProgram:
     def __post_init__(self) -> None:
         gpu = self.gpu
         self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
-                         self.lowered.tile_tokens)
+                         self.lowered.tile_tokens, self.lowered.split_keys)
         self.words = Memory(gpu, self.step.words.nbytes)
         words = Range(self.words, 0, self.step.words.nbytes)
         found = []

@@ -54,7 +54,7 @@ class WgpuProgram:
     def __post_init__(self) -> None:
         self.dispatches = bound(self.gpu, self.lowered.dispatches)
         self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads,
-                         self.lowered.tile_tokens)
+                         self.lowered.tile_tokens, self.lowered.split_keys)
         n_bytes = self.step.words.nbytes
         self.step_words = Range(self.gpu.buffer(n_bytes), 0, n_bytes)
         self.step_bindings = self.gpu.bind_step(self.step_words)

@@ -111,7 +111,7 @@ class CudaProgram:
         self.awaits: list[Event] = []
         self.recorded: dict[SizeClass, dict[Size, Recording]] = {}
         self.step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
-                         lowered.tile_tokens)
+                         lowered.tile_tokens, lowered.split_keys)
         nbytes = self.step.words.nbytes
         self.words = Memory(gpu, nbytes)
         self._staged = [pinned(gpu, nbytes) for _ in range(UPLOADS_AT_ONCE)]

@@ -40,4 +40,5 @@ def lower(target: Target, segment: Segment) -> Lowered:
             low.add(registry()[node.op], node)
     heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
     chosen = None if segment.chosen is None else low.value(segment.chosen)
-    return Lowered(low.dispatches, low.tables, chosen, min(heads, default=1), low.tile_tokens)
+    return Lowered(low.dispatches, low.tables, chosen, min(heads, default=1), low.tile_tokens,
+                   low.split_keys)

@@ -155,15 +155,18 @@ def split_bytes(n_rows: int, n_in: int, kind: str) -> tuple[int, int]:
 
 
 def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Range], runs: int,
-              wanted: Callable[[int], bool]) -> Ranges:
+              wanted: Callable[[int], bool], *, is_joined: bool = False) -> Ranges:
     """Append a dispatch that rounds x to int8, and return the bindings of the result.
 
     * ``n_in``: the columns of x for each row of the step.
     * ``at``: memory for codes and scales.
     * ``runs``: how many runs of 16 columns have the same scale: one, or two for tiles.
     * ``wanted``: whether a step of so many rows needs it.
+    * ``is_joined``: x is rounded already in steps in which workgroups share keys.
     """
     def grid(size: Size) -> Groups | None:
+        if is_joined and size.n_splits > 1:
+            return None
         n = size.rows(rows)
         n_groups = -(-n * n_in // (QUANTIZE_THREADS * RUN * runs))
         return (*fold(n_groups), 1) if n and wanted(n) else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from unladen.backends._gpu.dispatch import Grid, Groups, fold
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, row_bytes
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
+from unladen.backends._gpu.lowering.base import ANY, Lowering, OpLowering, numbers, row_bytes
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import (
     ENOUGH_WORKGROUPS,
+    FEWEST_KEYS,
     KEYS_PER_SPLIT,
     MAX_SPLITS,
     TILE_TOKENS,
@@ -22,6 +24,8 @@ from unladen.types import Limits
 
 THREADS = 128
 """Threads of a workgroup of the kernel that takes rows of any length."""
+JOIN_THREADS = 256
+"""Threads of a workgroup that joins the shares of a row's keys."""
 TILE_ROWS = 16
 """The most query rows of a workgroup."""
 TILE_BYTES = WORKGROUP_BYTES - (4 << 10)
@@ -46,7 +50,7 @@ class Attention(OpLowering):
 
     op = "attention"
     kernels = frozenset({"attention", "attention_wide", "attention_join"})
-    features = frozenset({"mma"})
+    features = frozenset({"subgroups", "mma"})
 
     def supports(self, node: Node) -> bool:
         scoring = Scoring.of(node)
@@ -57,25 +61,26 @@ class Attention(OpLowering):
         spec, limits = placed.spec, low.segment.limits
         ranges, formats = _bound(low, node, placed)
         y = ranges["y"]
-        can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > KEYS_PER_SPLIT
+        can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > FEWEST_KEYS
         types = {placed.layout.k_type, placed.layout.v_type}
-        by_matrices = "mma" in low.features and types == {"F16"}
-        kernel, heads, threads, constants = _kernel(spec, n_heads, 1, by_matrices=by_matrices)
+        may = "mma" in low.features and types == {"F16"}
+        block_tokens = placed.layout.block_tokens if may else 0
+        kernel, heads, threads, constants = _kernel(spec, n_heads, 1, block_tokens=block_tokens)
+        if kernel == "attention_mma":
+            low.split_keys = FEWEST_KEYS
         per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
         for split in (False, True) if can_split else (False,):
             if split:
                 shares = self.scratch_bytes(node, limits, low.segment.options)
                 ranges["y"] = low.scratch(0, shares)
             low.emit(kernel, _grid(per_tile, decode=True, split=split), threads, ranges,
-                     {"SPLIT": split, **constants, **formats})
+                     {"SPLIT": split, "DECODE": True, **constants, **formats})
         if can_split:
-            low.emit("attention_join", _join_grid(n_heads), MAX_SPLITS, {
-                "params": numbers(n_heads), "x": ranges["y"], "y": y},
-                {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
+            _join(low, node, ranges["y"])
         if limits.n_tokens > 1:
             ranges["y"] = y
             kernel, heads, threads, constants = _kernel(spec, n_heads, low.tile_tokens,
-                                                        by_matrices=by_matrices)
+                                                        block_tokens=block_tokens)
             per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
             low.emit(kernel, _grid(per_tile, decode=False), threads, ranges,
                      {**constants, **formats})
@@ -118,18 +123,20 @@ def _bound(low: Lowering, node: Node, placed: PlacedKV
         "ALIBI": scoring.alibi > 0, "SPANS": scoring.spans, "SINKS": "sinks" in ranges,
         f"K_{layout.k_type}": True,
         f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim,
-        "FIRST_COLUMN": layout.first_column}
+        "FIRST_COLUMN": layout.first_column,
+        "HEADS_PER_KEY": n_heads // spec.n_kv_heads}
 
 
-def _kernel(spec: KVSpec, n_heads: int, n_tokens: int, *, by_matrices: bool
+def _kernel(spec: KVSpec, n_heads: int, n_tokens: int, *, block_tokens: int = 0
             ) -> tuple[str, int, int, Constants]:
     """The kernel for tiles of ``n_tokens``, its number of heads of each token, its number of
-    threads, and its constants. ``by_matrices``: matrix units may be used."""
+    threads, and its constants. ``block_tokens``: the tokens of a block of the cache, where matrix
+    units may be used."""
     group = n_heads // spec.n_kv_heads
-    if (by_matrices and (n_tokens > 1 or group >= MOST_HEADS)
+    if (block_tokens and (n_tokens > 1 or group >= MOST_HEADS)
             and spec.k_dim % 16 == spec.v_dim % 16 == 0
             and max(spec.k_dim, spec.v_dim) <= LONGEST_MATRIX_ROW):
-        return _by_matrices(spec, group, n_tokens)
+        return _by_matrices(spec, group, n_tokens, block_tokens)
     shared_bytes = TOTAL_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
     rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
     if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
@@ -147,7 +154,7 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int, *, by_matrices: bool
 def _shared_bytes(spec: KVSpec, n_heads: int, n_tokens: int) -> int:
     """The most bytes of a workgroup's memory that the kernel for tiles of ``n_tokens`` takes,
     without matrix units."""
-    kernel, heads, _, constants = _kernel(spec, n_heads, n_tokens, by_matrices=False)
+    kernel, heads, _, constants = _kernel(spec, n_heads, n_tokens)
     if kernel == "attention_wide":
         return WORKGROUP_BYTES
     rows, keys = n_tokens * heads, int(constants["KT"])
@@ -155,19 +162,20 @@ def _shared_bytes(spec: KVSpec, n_heads: int, n_tokens: int) -> int:
     return 4 * (rows * (spec.k_dim + 2 * keys + 1) + keys)
 
 
-def _by_matrices(spec: KVSpec, group: int, n_tokens: int) -> tuple[str, int, int, Constants]:
+def _by_matrices(spec: KVSpec, group: int, n_tokens: int, block_tokens: int
+                 ) -> tuple[str, int, int, Constants]:
     """Like :func:`_kernel`, for the kernel that uses matrix units. A warp takes 16 rows."""
     heads = min(group, MOST_HEADS if n_tokens > 1 else TILE_ROWS)
     k_bytes, v_bytes = 16 * (spec.k_dim // 8 | 1), 16 * (spec.v_dim // 8 | 1)
     while True:
-        n_warps = -(-n_tokens * heads // 16)
-        rest = MATRIX_BYTES - 2 * 16 * n_warps * k_bytes
+        rest = MATRIX_BYTES - 2 * n_tokens * heads * k_bytes
         if heads == 1 or rest >= 32 * (k_bytes + v_bytes):
             break
         heads = -(-heads // 2)
     keys = 32 if rest >= 32 * (k_bytes + v_bytes) else 16
-    return "attention_mma", heads, 32 * n_warps, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
-                                                  "KT": keys}
+    return "attention_mma", heads, 32 * -(-n_tokens * heads // 16), {
+        "TILE_TOKENS": n_tokens, "TILE_HEADS": heads, "KT": keys,
+        "BLOCK_TILES": 0 if block_tokens % keys else block_tokens // keys}
 
 
 def _keys(n_rows: int) -> int:
@@ -184,8 +192,28 @@ def _grid(per_tile: int, *, decode: bool, split: bool = False) -> Grid:
     return grid
 
 
-def _join_grid(n_heads: int) -> Grid:
+def _join(low: Lowering, node: Node, shares: Range | bytes) -> None:
+    """Append the dispatch that joins the shares of keys. Few rows that one product alone reads are
+    rounded for it at once; nothing else is stored of them."""
+    assert node.state is not None
+    (y,), n_heads, rounds = node.outputs, node.int_attr("n_heads"), node.outputs[0] in low.attended
+    constants = {"VD": node.state.v_dim, "MAX_SPLITS": MAX_SPLITS}
+    ranges: dict[str, Range | bytes] = {"params": numbers(n_heads), "x": shares}
+    if rounds:
+        codes, scales = low.joined_codes(y)
+        low.emit("attention_join", _join_grid(n_heads, range(1, FEW_ROWS + 1)), JOIN_THREADS,
+                 {**ranges, "codes": codes, "scales": scales},
+                 {"CODED": True, "RUNS": 2, **constants})
+    if not rounds or low.segment.limits.n_seqs > FEW_ROWS:
+        many = range(FEW_ROWS + 1, ANY.stop) if rounds else ANY
+        low.emit("attention_join", _join_grid(n_heads, many), JOIN_THREADS,
+                 {**ranges, "y": low.value(y)}, constants)
+
+
+def _join_grid(n_heads: int, within: range) -> Grid:
     def grid(size: Size) -> Groups | None:
-        return None if size.n_splits == 1 else (*fold(size.n_tokens * n_heads), 1)
+        if size.n_splits == 1 or size.n_tokens not in within:
+            return None
+        return *fold(size.n_tokens * n_heads), 1
 
     return grid

@@ -12,9 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes, normed, turned, written
+from unladen.backends._gpu.joining import (
+    attended,
+    code_bytes,
+    normed,
+    turned,
+    whole_bytes,
+    written,
+)
 from unladen.backends._gpu.memory import of_gpu
-from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
+from unladen.backends._gpu.step import KEYS_PER_SPLIT, TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
 from unladen.backends._gpu.target import FEWEST_BINDINGS, Constants, Range, Target
 from unladen.backends.base import BackendOptions, Placed, PlacedKV, Segment
@@ -90,9 +97,10 @@ class OpLowering(ABC):
 class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
-    ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
+    ``rounded``, ``attended``, ``written`` by product, and ``normed`` by write: see the functions of
     :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
-    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention."""
+    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention.
+    ``split_keys``: the keys of a workgroup's share in a decode step."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -103,11 +111,13 @@ class Lowering:
         self.rounded = {n.outputs[0] for n in segment.nodes
                         if n.op == "rms_norm" and segment.stored.get(n.outputs[0])}
         inner = segment.stored.keys() | segment.passed
+        self.attended = attended(segment.nodes, segment.stored.keys())
         self.turned = turned(segment.nodes, inner)
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
         self.done_for_few: set[Node] = set()
         self.tile_tokens = TILE_TOKENS
+        self.split_keys = KEYS_PER_SPLIT
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
@@ -124,6 +134,12 @@ class Lowering:
     def codes(self, value: Value) -> tuple[Range, Range]:
         """The ranges of ``value``, one of :attr:`rounded`, as int8, and of its scales and sums."""
         at, (codes, scales) = self.segment.offsets[value], code_bytes(value, self.segment.limits)
+        return self._arena.range(at, codes), self._arena.range(at + codes, scales)
+
+    def joined_codes(self, value: Value) -> tuple[Range, Range]:
+        """Likewise for ``value``, one of :attr:`attended`, which also has a range as float32."""
+        limits, (codes, scales) = self.segment.limits, code_bytes(value, self.segment.limits)
+        at = self.segment.offsets[value] + whole_bytes(value, limits)
         return self._arena.range(at, codes), self._arena.range(at + codes, scales)
 
     def reads_tiles(self, node: Node) -> bool:

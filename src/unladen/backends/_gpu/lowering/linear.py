@@ -108,6 +108,8 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
     if few and not only_few_coded(low.target):
         return Prepared(few)
     at = _gated_scratch(low.segment.limits, node)
+    if node.inputs[0] in low.attended:
+        few = _joined_codes(low, node)
     coded = _quantized(low, node, at, few=not few)
     if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
         return Prepared(coded, few)
@@ -120,6 +122,14 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
         split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
         at += sum(sizes)
     return Prepared(coded, few, split)
+
+
+def _joined_codes(low: Lowering, node: Node) -> Ranges:
+    """The bindings of few rows of x as int8, which attention rounds where workgroups share keys.
+    Appends a dispatch that rounds them in other steps."""
+    x = node.inputs[0]
+    return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x), low.joined_codes(x), 2,
+                            lambda n: n <= FEW_ROWS, is_joined=True)
 
 
 def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:

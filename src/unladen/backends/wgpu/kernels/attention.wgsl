@@ -47,9 +47,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let n_keys = end_key(last_key(first + n_tile_tokens - 1u), seq);
   let first_tile = first_key(u32(batch(INDEX, first))) / KT;
   let end_tile = (n_keys + KT - 1u) / KT;
-  let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
-  let begin = first_tile + id.z * share;
-  let end = min(end_tile, begin + share);
+  // Shares differ by one tile at most.
+  let each = (end_tile - first_tile) / groups.z;
+  let more = (end_tile - first_tile) % groups.z;
+  let begin = first_tile + id.z * each + min(id.z, more);
+  let end = begin + each + select(0u, 1u, id.z < more);
   let key_lane = lane % KT;
   let row_lane = lane / KT;
   let row_group = lane / DIM_LANES;

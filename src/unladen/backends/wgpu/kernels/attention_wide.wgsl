@@ -55,8 +55,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let n_keys = end_key(last_key(first + n_tokens - 1u), seq);
   let first_tile = first_key(u32(batch(INDEX, first))) / KT;
   let end_tile = (n_keys + KT - 1u) / KT;
-  let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
-  let begin = first_tile + id.z * share;
+  // Shares differ by one tile at most.
+  let each = (end_tile - first_tile) / groups.z;
+  let more = (end_tile - first_tile) % groups.z;
+  let begin = first_tile + id.z * each + min(id.z, more);
+  let end = begin + each + select(0u, 1u, id.z < more);
   let slice = lane / LANES;
   let column = lane % LANES;
   var top: array<f32, R>;
@@ -72,7 +75,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     }
 #end
   }
-  for (var tile = begin; tile < min(end_tile, begin + share); tile++) {
+  for (var tile = begin; tile < end; tile++) {
     let key = tile * KT + lane;
     let known = min(key, n_keys - 1u);
     let block = cache_block(seq, FIRST_COLUMN, known, params.block_tokens);

@@ -12,6 +12,13 @@
 #define load_u128_from(b, at, more) (((const u4 *)((const u8 *)(b) + (at)))[(more) / 16u])
 #define element_from(a, i, more) (((a) + (i))[more])
 
+#if __CUDA_ARCH__ >= 800
+// copy_async of what is `more` bytes after byte `at`, to the element `later` elements after element
+// i; the compiler knows both distances.
+#define copy_async_from(to, i, later, from, at, more) \
+  copy_16(&((to) + (i))[later], (const u8 *)(from) + (at) + (more))
+#endif
+
 // Four bytes of a and b: the four lowest digits of `chosen`, of four bits, number them from 0, the
 // lowest of a, to 7, the highest of b.
 #define permute_bytes(a, b, chosen) __byte_perm(a, b, chosen)
