@@ -70,7 +70,7 @@ def split(rng: Rng) -> Case:
 
 
 def together(rng: Rng) -> Case:
-    return product("Q8_0", 17, rng, 64, 512)
+    return product("Q8_0", 17, rng, 64, 1024)
 
 
 def few(rng: Rng) -> Case:
@@ -123,10 +123,18 @@ FAULTS = {
     "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
     "split rows, half of the threads wait": (split, "split_rows.h", instead(
         "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
-    "four warps, no wait": (together, BULK, without("wgmma_wait(TN, acc, 16u, a);"),
+    "four warps, no wait": (together, BULK, without("wgmma_wait(TN, acc, 32u, words);"),
                             "hasn't waited"),
+    "four warps, a group more under way": (together, BULK, instead(
+        "wgmma_wait_but(1u", "wgmma_wait_but(2u"), "changes rows"),
+    "four warps, a sum changes meanwhile": (together, BULK, instead(
+        "    wgmma_commit();", "    wgmma_commit();\n    acc[0] = 1.0f;"), "changes sums"),
+    "four warps, tells of columns under way": (together, BULK, instead(
+        "if (IN_SUBGROUP == 0u && turn > 0u) arrive_at(used, (turn - 1u) % STAGES);",
+        "if (IN_SUBGROUP == 0u) arrive_at(used, stage);"), AGAIN),
     "four warps, no group": (together, BULK, without("wgmma_commit();"), "hasn't waited"),
-    "four warps, no beginning": (together, BULK, without("wgmma_begin(TN, acc);"), "before wgmma"),
+    "four warps, no beginning": (together, BULK, without("wgmma_begin_more(16u, a);"),
+                                 "before wgmma"),
     "four warps, the next columns": (together, BULK, instead(
         "16u * TN, 128u)", "128u, 16u * TN)"), f"{WRONG}|out of bounds"),
     "four warps, half of a warp multiplies": (together, BULK, instead(
@@ -134,7 +142,7 @@ FAULTS = {
     "four warps, one warp leaves": (together, BULK, instead(
         "    wgmma_commit();", "    if (SUBGROUP > 0u) wgmma_commit();"), "deadlock"),
     "four warps, words of the next columns too early": (together, BULK, instead(
-        "band, next);", "band, (PRIVATE u32 *)a);"), "changes rows"),
+        "raw, next);", "raw, (PRIVATE u32 *)a);"), "changes rows"),
     "four warps, no wait for columns": (together, BULK, without(
         "wait_for_arrivals(filled, stage, turn / STAGES % 2u);"), LATE),
     "four warps, the phase before": (together, BULK, instead(
@@ -143,7 +151,8 @@ FAULTS = {
         "wait_for_arrivals(used, last % STAGES, last / STAGES % 2u);"), AGAIN),
     "four warps, a warp tells too early": (together, BULK, without("sync_warp();", 1), AGAIN),
     "four warps, one warp for all": (together, BULK, instead(
-        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, 1u)"), AGAIN),
+        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, 1u)"),
+        f"{AGAIN}|deadlock .* 1 arrivals are missing"),
     "four warps, a warp more": (together, BULK, instead(
         "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, WG / 32u + 1u)"),
         "deadlock .* 1 arrivals are missing"),

@@ -57,10 +57,12 @@ CODED = Sizes((64, 32), (16, 32), 3), Sizes((128, 128), (32, 64), 3)
 SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
-WARPGROUPS = (Sizes((64, 32), (16, 32), 4), Sizes((128, 64), (16, 64), 4),
-              Sizes((256, 128), (16, 128), 2))
+WARPGROUPS = (Sizes((64, 32), (16, 32), 8), Sizes((128, 64), (16, 64), 8),
+              Sizes((256, 128), (16, 128), 8))
 """Sizes for four warps that multiply together, from small to wide; a stage has 64 columns of one
 part. See docs/concepts/gpu-kernels.md for the choice."""
+STAGE_BYTES, FIXED_BYTES, UNASKED_BYTES = 128, 1 << 10, 48 << 10
+"""Bytes of a row in a stage, of a workgroup's memory besides, and of what any launch can give."""
 GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
 """Sizes for the rows of an expert, by the format of x's parts."""
 GROUPED_WARPGROUPS = {HALF: Sizes((128, 64), (16, 64), 3), "F16": Sizes((128, 64), (16, 64), 2)}
@@ -70,11 +72,12 @@ GROUPED_WARPGROUPS = {HALF: Sizes((128, 64), (16, 64), 3), "F16": Sizes((128, 64
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a product takes x: the bindings, and the form's name ("" for int8). ``by_warpgroups``:
-    four warps multiply together."""
+    four warps multiply together, where a launch can give a workgroup ``launched_bytes``."""
 
     ranges: Ranges
     kind: str
     by_warpgroups: bool = False
+    launched_bytes: int = 0
 
     @property
     def is_coded(self) -> bool:
@@ -93,7 +96,8 @@ class Form:
     def sizes(self) -> tuple[Sizes, ...]:
         """The sizes of a workgroup's tile, from small to wide."""
         if self.by_warpgroups:
-            return WARPGROUPS
+            most = max(self.launched_bytes, UNASKED_BYTES) - FIXED_BYTES
+            return tuple(s for s in WARPGROUPS if s.stages * STAGE_BYTES * s.rows[1] <= most)
         return CODED if self.is_coded else SPLIT[self.kind]
 
     @property
@@ -109,7 +113,7 @@ def form_of(low: Lowering, m: Matrix, coded: Ranges, split: Mapping[str, Ranges]
     if low.target.family.has_codes(m.quant) or is_plain:
         for kind in (mine + COLUMNS, HALF):
             if kind in split and (kind != HALF or not is_plain):
-                return Form(split[kind], kind, True)
+                return Form(split[kind], kind, True, low.target.launched_bytes)
     if coded and not is_plain:
         return Form(coded, "")
     kind = part_kind(m.quant)

@@ -1,0 +1,87 @@
+"""In the machine code of products of four warps, weights are decoded while products are under way.
+Compilers move instructions: the order in the text, or in PTX, shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from backends._gpu.test_nvrtc_matrices import CASES, FEATURES, dispatches
+from backends.cuda import gate
+from backends.cuda.machine_code import Turn, instructions, turns
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
+from unladen.backends.cuda.driver import CUDA, chip_named
+
+FEW = 24
+"""Instructions that may stand between products and the wait for those before them."""
+DECODING = 40
+"""The fewest instructions that decode a slice."""
+Rng = np.random.Generator
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> Compiler:
+    found = gate.nvrtc()
+    if found is None:
+        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
+    return found
+
+
+def texts(name: str) -> list[str]:
+    """The texts of the product ``name`` by four warps and bulk copies, for each size of a tile."""
+    found = {c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port).text
+             for d in dispatches(CASES[name](np.random.default_rng(0)), FEATURES | {"wgmma"})
+             if d.constants.get("BULK")}
+    assert len(found) == 3
+    return sorted(found)
+
+
+def turns_of(text: str, nvrtc: Compiler) -> list[Turn]:
+    target = chip_named(90).name
+    code, log = nvrtc.attempt(text, CUDA.options(target), target)
+    assert code is not None, log
+    return list(turns(instructions(code)))
+
+
+def decodes_meanwhile(turn: Turn) -> bool:
+    """Whether products of the turn are under way while a slice is decoded that was loaded before,
+    and the loads of the next one come after that."""
+    return turn.before < FEW and turn.left == 1 and len(turn.loads) > 0 and (
+        turn.loads[0] >= DECODING)
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0"])
+def test_codes_are_decoded_while_products_are_under_way(name: str, nvrtc: Compiler) -> None:
+    for text in texts(name):
+        found = turns_of(text, nvrtc)
+        assert len(found) == 2  # slices with even and with odd numbers
+        assert all(map(decodes_meanwhile, found)), found
+
+
+@pytest.mark.parametrize("name", ["F16", "BF16"])
+def test_plain_numbers_are_loaded_while_products_are_under_way(name: str, nvrtc: Compiler) -> None:
+    for text in texts(name):
+        found = turns_of(text, nvrtc)
+        assert all(turn.left == 1 and turn.before < FEW for turn in found)
+        assert sum(len(turn.loads) > 0 for turn in found) == 2
+
+
+def without_overlap(text: str) -> str:
+    return text.replace("wgmma_wait_but(1u", "wgmma_wait_but(0u")
+
+
+def loads_late(text: str) -> str:
+    """Each slice is loaded when it is decoded."""
+    at = "args, b, min_u32(slice + 1u, n_slices - 1u), band, raw"
+    return text.replace(f"  fragments({at}, next);", f"  load_raw({at});\n  fragments({at}, next);")
+
+
+@pytest.mark.parametrize("plant", [without_overlap, loads_late])
+def test_another_order_is_told(plant: Callable[[str], str], nvrtc: Compiler) -> None:
+    text = texts("Q4_K")[0]
+    planted = plant(text)
+    assert planted != text
+    assert not all(map(decodes_meanwhile, turns_of(planted, nvrtc)))
