@@ -136,7 +136,7 @@ FAULTS = {
     "four warps, no beginning": (together, BULK, without("wgmma_begin_more(16u, a);"),
                                  "before wgmma"),
     "four warps, the next columns": (together, BULK, instead(
-        "16u * TN, 128u)", "128u, 16u * TN)"), f"{WRONG}|out of bounds"),
+        "128u, 256u)", "256u, 128u)"), f"{WRONG}|out of bounds"),
     "four warps, half of a warp multiplies": (together, BULK, instead(
         "      wgmma_part(TN", "      if (LANE % 32u < 16u) wgmma_part(TN"), "deadlock"),
     "four warps, one warp leaves": (together, BULK, instead(
@@ -156,16 +156,15 @@ FAULTS = {
     "four warps, a warp more": (together, BULK, instead(
         "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, WG / 32u + 1u)"),
         "deadlock .* 1 arrivals are missing"),
-    "four warps, fewer bytes": (together, BULK, instead("128u * TN)", "112u * TN)"),
+    "four warps, fewer bytes": (together, BULK, instead("stage, 128u * TN)", "stage, 112u * TN)"),
                                 "deadlock .*copies bring 4096 of 3584"),
-    "four warps, more bytes": (together, BULK, instead("128u * TN)", "144u * TN)"),
+    "four warps, more bytes": (together, BULK, instead("stage, 128u * TN)", "stage, 144u * TN)"),
                                "deadlock .*copies bring 4096 of 4608"),
     "four warps, not shown": (together, BULK, without("show_arrivals();"), "no fence showed"),
     "four warps, a barrier less": (together, BULK, without("BARRIER();"), "began"),
-    "four warps, the next row": (together, BULK, instead("n_each + token)", "n_each + token + 1u)"),
-                                 WRONG),
-    "four warps, other columns": (together, "split_rows.h", instead("/ 8u * apart + row",
-                                                                    "/ 8u * apart + row + 1u"),
+    "four warps, the next row": (together, BULK, instead(
+        "32u * (token % PADDED)", "32u * (token % PADDED) + 16u"), WRONG),
+    "four warps, other columns": (together, "split_rows.h", instead("apart = 8u,", "apart = 16u,"),
                                   WRONG),
     "experts of four warps, no wait": (experts, TILE, without("copy_wait(STAGES - 2u);"), LATE),
     "experts of four warps, not shown": (experts, TILE, without("show_copies();"),

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-MULTIPLY, LOAD, TRIES_PHASE, EXIT = 0xdf0, 0x981, 0x5a7, 0x94d
-"""HGMMA, LDG, SYNCS.PHASECHK and EXIT: the twelve lowest bits of an instruction's 128."""
+MULTIPLY, LOAD, COPY, TRIES_PHASE, EXIT = 0xdf0, 0x981, 0x3ba, 0x5a7, 0x94d
+"""HGMMA, LDG, UBLKCP, SYNCS.PHASECHK and EXIT: the twelve lowest bits of an instruction's 128."""
 WARPGROUP = 0x9c5
 """WARPGROUP.ARRIVE or, where bit 47 is set, WARPGROUP.DEPBAR.LE, with a number from bit 72 on."""
 INSTRUCTION = struct.Struct("<QQ")

@@ -17,10 +17,9 @@ from unladen.quants import file_format, in_tiles
 HALF = "HALF"
 """The form of x as float16, for codes that become float16 with their scales: as exact as int8."""
 COLUMNS = "/columns"
-"""The end of a form's name where eight columns of all rows of x are one after another: the order of
-bulk copies."""
+"""The end of a form's name where x has the order of bulk copies (``split_rows.h``)."""
 PADDED = 128
-"""The rows of x in that order are rounded up to a multiple of this, the most in a tile."""
+"""So many rows of x are together in that order, the most in a tile; the last ones are padded."""
 PARTS = {"F16": 2, "BF16": 3, HALF: 1}
 """How many numbers of 16 bits stand for one of float32, by the form's name without its end."""
 QUANTIZE_THREADS = 64
