@@ -176,6 +176,7 @@ typedef u64 Descriptor;
    | (Descriptor)((stride) >> 4) << 32)
 #define wgmma_begin(n, c) emulator::begin_products(__FILE__, __LINE__)
 #define wgmma_begin_more(n_words, a) emulator::begin_products(__FILE__, __LINE__)
+#define value_after(n_words, a, value) (value)
 #define wgmma_commit() emulator::commit_products(__FILE__, __LINE__)
 #define wgmma_wait(n, c, n_words, a) emulator::end_products(0)
 #define wgmma_wait_but(n_left, n_words, a) emulator::end_products(n_left)
@@ -198,6 +199,27 @@ typedef u64 Descriptor;
 #define prefetch(b, at) ((void)(b).memory.reaches(at, 1, "out of bounds: prefetches"))
 
 FN u32 halves_of(float low, float high) { return f32_to_f16(low) | (f32_to_f16(high) << 16); }
+
+FN u32 round_to_half(double x) {
+  const _Float16 number = (_Float16)x;
+  u16 stored;
+  __builtin_memcpy(&stored, &number, 2);
+  return stored;
+}
+
+// Rounded once to 53 digits, and then to those of float16.
+FN u32 fma_halves(u32 a, u32 b, u32 c) {
+  u32 out = 0;
+  for (u32 at = 0; at < 32u; at += 16u) {
+    const double product = double(f16_to_f32(a >> at & 0xffffu)) * f16_to_f32(b >> at & 0xffffu);
+    out |= round_to_half(product + double(f16_to_f32(c >> at & 0xffffu))) << at;
+  }
+  return out;
+}
+
+FN u32 add_halves(u32 a, u32 b) { return fma_halves(a, 0x3c003c00u, b); }
+// Minus zero as what is added leaves the sign of zero.
+FN u32 mul_halves(u32 a, u32 b) { return fma_halves(a, b, 0x80008000u); }
 
 // Rounds to the nearest, of two to the even one.
 FN u32 brain_of(float x) {

@@ -22,6 +22,7 @@ from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.cuda_like import device
+from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.program import CudaProgram
 from unladen.backends._gpu.lowering import _products, registry
 
@@ -143,7 +144,8 @@ def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int,
         case = m.case("linear", m.input("T", 128),
                       weights={"w0": m.weight("w0", 272, 128, quant="Q8_0")})
         running.device_of(backend)
-        monkeypatch.setattr(backend.gpu("cuda:0"), "launched_bytes", most)  # type: ignore[attr-defined]
+        assert isinstance(backend, CudaLikeBackend)
+        monkeypatch.setattr(backend.gpu("cuda:0"), "launched_bytes", most)
         bench = running.Bench(backend, case)
         running.check(case, bench.run(), precise=False, what="cuda")
         program = bench.program

@@ -71,7 +71,8 @@ FN void add_slice(ARGS, Bytes b, u32 slice, u32 band, u32 x_at, PRIVATE const u3
     if (IN_SUBGROUP == 0u && turn > 0u) arrive_at(used, (turn - 1u) % STAGES);
   }
   fragments(args, b, min_u32(slice + 1u, n_slices - 1u), band, raw, next);
-  load_raw(args, b, min_u32(slice + 2u, n_slices - 1u), band, raw);
+  // No sooner: registers hold one slice that isn't decoded.
+  load_raw(args, b, min_u32(slice + 2u, n_slices - 1u), value_after(16u, next, band), raw);
 }
 
 // acc[4 n + i] is number i of the product of this warp's band with the n-th eight rows of x: see

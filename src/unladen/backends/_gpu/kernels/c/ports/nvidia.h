@@ -94,6 +94,25 @@ FN u32 brains_of(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
+
+// Sums, products, and a b + c, of two numbers of float16 in a word, each rounded once.
+FN u32 add_halves(u32 a, u32 b) {
+  u32 bits;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
+  return bits;
+}
+
+FN u32 mul_halves(u32 a, u32 b) {
+  u32 bits;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
+  return bits;
+}
+
+FN u32 fma_halves(u32 a, u32 b, u32 c) {
+  u32 bits;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(bits) : "r"(a), "r"(b), "r"(c));
+  return bits;
+}
 #endif
 
 #if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -149,6 +168,24 @@ template <u32 n_left, u32 n_words> FN void end_other_products(const u32 *a) {
   hold_words<n_words>(a);
 }
 
+// `value`, which the compiler can't know before the words of a: it adds some of their bits, of which
+// a workgroup of one row has none. So loads at such an address come after what made these words.
+template <u32 n_words> FN u32 add_no_bits(const u32 *a, u32 value) {
+  u32 bits = 0u, sum;
+  UNROLL for (u32 i = 0u; i < n_words; i++) bits ^= a[i];
+  asm("{\n"
+      ".reg .u32 last;\n"
+      "mov.u32 last, %%ntid.y;\n"
+      "sub.u32 last, last, 1;\n"
+      "and.b32 last, last, %1;\n"
+      "add.u32 %0, %2, last;\n"
+      "}"
+      : "=r"(sum)
+      : "r"(bits), "r"(value));
+  return sum;
+}
+
+#define value_after(n_words, a, value) add_no_bits<n_words>(a, value)
 #define matrix_descriptor(tile, i, leading, stride) descriptor_at(&(tile)[i], leading, stride)
 #define wgmma_begin(n, c) begin_products<n>(c)
 #define wgmma_begin_more(n_words, a) begin_more_products<n_words>(a)

@@ -55,6 +55,20 @@ FN f4 scales_of_words(PRIVATE const u32 *words, u32 c, u32 p) {
   return F4(d * (float)i8_of(words[p] & 255u), 0.0f, d * (float)i8_of(words[p] >> 8), 0.0f);
 }
 
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
+#define STEPS 1
+
+FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
+  const u32 steps = whole_halves(words[p] ^ 0x8080u, 128u, false);
+  out[0] = low_twice(words[2]);
+  out[1] = low_twice(steps);
+  out[2] = high_twice(steps);
+}
+#end
+
 FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   u32 words[ROW_WORDS];
   row_words(b, at, c, words);
