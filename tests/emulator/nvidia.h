@@ -3,6 +3,7 @@
 
 #define UNROLL
 #define NO_UNROLL
+#define LAUNCHED_BEGIN(T, name, size) SHARED_BEGIN(T, name, size)
 #define load_u32_from(b, at, more) load_u32(b, (at) + (more))
 #define load_u128_from(b, at, more) load_u128(b, (at) + (more))
 #define element_from(a, i, more) ((a)[(i) + (more)])
@@ -51,22 +52,23 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
 }
 
 // A product of four warps that is under way: what this thread adds to its n / 2 numbers of c when
-// it waits. `a` must hold the words `given` until then.
+// it waits. `a` must hold the words `given` until then. `group`: how many groups ended before it.
 struct Product {
   float *c;
   const u32 *a;
   u32 given[4], rows[2][8];
   SharedArray<u4> tile;
   u64 b;
-  u32 n, is_bf16;
+  u32 n, is_bf16, group;
 };
 
-constexpr u32 MOST_PRODUCTS = 64;
+constexpr u32 MOST_PRODUCTS = 64, MOST_SUMS = 64;
 
-// The first n_committed are those of groups.
+// `held` is what c must hold while products are under way.
 struct Products {
   Product each[MOST_PRODUCTS];
-  u32 n, n_committed, has_begun;
+  float held[MOST_SUMS];
+  u32 n, n_groups, has_begun;
 };
 
 inline Products &products() {
@@ -74,19 +76,32 @@ inline Products &products() {
   return of_thread[thread.lane];
 }
 
-// Takes the two rows of a that this thread's results need; b is read later.
+inline u32 element_of(const Product &one, u32 column, u32 k) {
+  const u32 first = u32(one.b & 0x3fffu), leading = u32(one.b >> 16 & 0x3fffu);
+  const u32 stride = u32(one.b >> 32 & 0x3fffu);
+  return first + k * leading + column / 8u * stride + column % 8u;
+}
+
+inline u32 column_of(u32 o) { return o / 4u * 8u + thread.lane % 4u * 2u + o % 2u; }
+
+// Takes the two rows of a that this thread's results need. b is there now, and is read later.
 inline void multiply_later(u32 n, float *c, const u32 *a, const SharedArray<u4> &tile, u64 b,
                            u32 is_bf16, const char *file, int line) {
   meet_warpgroup(a, 4, file, line);
-  Product made{c, a, {a[0], a[1], a[2], a[3]}, {}, tile, b, n, is_bf16};
+  Products &own = products();
+  Product made{c, a, {a[0], a[1], a[2], a[3]}, {}, tile, b, n, is_bf16, own.n_groups};
+  if (b >> 62) fault("swizzled descriptor", tile.name, b & 0x3fffu, 0);
   const u32 g = thread.lane % 32u / 4u;
   for (u32 half = 0; half < 2u; half++) {
     for (u32 k = 0; k < 8u; k++) {
       made.rows[half][k] = register_of(4u * g + k % 4u, half + k / 4u * 2u);
     }
   }
-  Products &own = products();
+  for (u32 o = 0; CHECKS && o < n / 2u; o += o % 2u ? 3u : 1u) {
+    for (u32 k = 0; k < 2u; k++) tile.load_for_units(element_of(made, column_of(o), k));
+  }
   if (!own.has_begun) fault("multiplies before wgmma_begin with", tile.name, own.n, 0);
+  if (!own.n) __builtin_memcpy(own.held, c, n / 2u * sizeof(float));
   if (own.n == MOST_PRODUCTS) fault("too many products under way", tile.name, own.n, 0);
   else own.each[own.n++] = made;
 }
@@ -98,11 +113,12 @@ inline void begin_products(const char *file, int line) {
 
 inline void commit_products(const char *file, int line) {
   meet_warpgroup(nullptr, 0, file, line);
-  products().n_committed = products().n;
+  products().n_groups++;
+  products().has_begun = 0;
 }
 
 // A thread that was broken off leaves products behind, in memory that is gone.
-inline void forget_products() { products().n = products().n_committed = products().has_begun = 0; }
+inline void forget_products() { products().n = products().n_groups = products().has_begun = 0; }
 
 inline void tell_products() {
   const u32 n = products().n;
@@ -114,31 +130,33 @@ inline u32 word_of(const u4 &row, u32 i) {
 }
 
 inline void end_product(const Product &one) {
-  const u32 first = u32(one.b & 0x3fffu), leading = u32(one.b >> 16 & 0x3fffu);
-  const u32 stride = u32(one.b >> 32 & 0x3fffu);
-  if (one.b >> 62) fault("swizzled descriptor", one.tile.name, first, 0);
   for (u32 i = 0; i < 4u; i++) {
     if (one.a[i] != one.given[i]) fault("changes rows of products with", one.tile.name, i, 0);
   }
   u32 words[2][8];
   for (u32 o = 0; o < one.n / 2u; o++) {
-    const u32 column = o / 4u * 8u + thread.lane % 4u * 2u + o % 2u;
     for (u32 k = 0; k < 2u && o % 4u < 2u; k++) {
-      const u4 row =
-          one.tile.load_for_units(first + k * leading + column / 8u * stride + column % 8u);
+      const u4 row = one.tile.load_for_units(element_of(one, column_of(o), k));
       for (u32 i = 0; i < 4u; i++) words[o % 2u][4u * k + i] = word_of(row, i);
     }
     one.c[o] = add_dot(one.c[o], one.rows[o % 4u / 2u], words[o % 2u], one.is_bf16);
   }
 }
 
-// Ends the products of all groups; those that no group has stay under way.
-inline void end_products() {
+// Ends the products of all groups but the last n_left; those that no group has stay under way.
+inline void end_products(u32 n_left) {
   Products &own = products();
-  for (u32 i = 0; i < own.n_committed; i++) end_product(own.each[i]);
-  for (u32 i = own.n_committed; i < own.n; i++) own.each[i - own.n_committed] = own.each[i];
-  own.n -= own.n_committed;
-  own.n_committed = own.has_begun = 0;
+  if (!own.n) return;
+  float *c = own.each[0].c;
+  const u32 n_bytes = own.each[0].n / 2u * sizeof(float);
+  if (CHECKS && __builtin_memcmp(own.held, c, n_bytes)) {
+    fault("changes sums of products with", own.each[0].tile.name, own.n, 0);
+  }
+  u32 n = 0;
+  while (n < own.n && own.each[n].group + n_left < own.n_groups) end_product(own.each[n++]);
+  for (u32 i = n; i < own.n; i++) own.each[i - n] = own.each[i];
+  own.n -= n;
+  __builtin_memcpy(own.held, c, n_bytes);
 }
 
 inline void prefetch_bytes(const Memory &from, u64 at, u32 n) {
@@ -165,8 +183,11 @@ typedef u64 Descriptor;
   ((Descriptor)((i) & 0x3fffu) | (Descriptor)((leading) >> 4) << 16 \
    | (Descriptor)((stride) >> 4) << 32)
 #define wgmma_begin(n, c) emulator::begin_products(__FILE__, __LINE__)
+#define wgmma_begin_more(n_words, a) emulator::begin_products(__FILE__, __LINE__)
+#define value_after(n_words, a, value) (value)
 #define wgmma_commit() emulator::commit_products(__FILE__, __LINE__)
-#define wgmma_wait(n, c, n_words, a) emulator::end_products()
+#define wgmma_wait(n, c, n_words, a) emulator::end_products(0)
+#define wgmma_wait_but(n_left, n_words, a) emulator::end_products(n_left)
 #define show_copies() emulator::pass_fence()
 #define wgmma_f16(n, c, a, tile, b) \
   emulator::multiply_later(n, c, a, tile, b, 0, __FILE__, __LINE__)
@@ -186,6 +207,27 @@ typedef u64 Descriptor;
 #define prefetch(b, at, n) emulator::prefetch_bytes((b).memory, at, n)
 
 FN u32 halves_of(float low, float high) { return f32_to_f16(low) | (f32_to_f16(high) << 16); }
+
+FN u32 round_to_half(double x) {
+  const _Float16 number = (_Float16)x;
+  u16 stored;
+  __builtin_memcpy(&stored, &number, 2);
+  return stored;
+}
+
+// Rounded once to 53 digits, and then to those of float16.
+FN u32 fma_halves(u32 a, u32 b, u32 c) {
+  u32 out = 0;
+  for (u32 at = 0; at < 32u; at += 16u) {
+    const double product = double(f16_to_f32(a >> at & 0xffffu)) * f16_to_f32(b >> at & 0xffffu);
+    out |= round_to_half(product + double(f16_to_f32(c >> at & 0xffffu))) << at;
+  }
+  return out;
+}
+
+FN u32 add_halves(u32 a, u32 b) { return fma_halves(a, 0x3c003c00u, b); }
+// Minus zero as what is added leaves the sign of zero.
+FN u32 mul_halves(u32 a, u32 b) { return fma_halves(a, b, 0x80008000u); }
 
 // Rounds to the nearest, of two to the even one.
 FN u32 brain_of(float x) {

@@ -70,7 +70,7 @@ def split(rng: Rng) -> Case:
 
 
 def together(rng: Rng) -> Case:
-    return product("Q8_0", 17, rng, 64, 512)
+    return product("Q8_0", 17, rng, 64, 1024)
 
 
 def few(rng: Rng) -> Case:
@@ -128,18 +128,26 @@ FAULTS = {
     "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
     "split rows, half of the threads wait": (split, "split_rows.h", instead(
         "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
-    "four warps, no wait": (together, BULK, without("wgmma_wait(TN, acc, 16u, a);"),
+    "four warps, no wait": (together, BULK, without("wgmma_wait(TN, acc, 32u, words);"),
                             "hasn't waited"),
+    "four warps, a group more under way": (together, BULK, instead(
+        "wgmma_wait_but(1u", "wgmma_wait_but(2u"), "changes rows"),
+    "four warps, a sum changes meanwhile": (together, BULK, instead(
+        "    wgmma_commit();", "    wgmma_commit();\n    acc[0] = 1.0f;"), "changes sums"),
+    "four warps, tells of columns under way": (together, BULK, instead(
+        "if (IN_SUBGROUP == 0u && turn > 0u) arrive_at(used, (turn - 1u) % STAGES);",
+        "if (IN_SUBGROUP == 0u) arrive_at(used, stage);"), AGAIN),
     "four warps, no group": (together, BULK, without("wgmma_commit();"), "hasn't waited"),
-    "four warps, no beginning": (together, BULK, without("wgmma_begin(TN, acc);"), "before wgmma"),
+    "four warps, no beginning": (together, BULK, without("wgmma_begin_more(16u, a);"),
+                                 "before wgmma"),
     "four warps, the next columns": (together, BULK, instead(
-        "16u * TN, 128u)", "128u, 16u * TN)"), f"{WRONG}|out of bounds"),
+        "128u, 256u)", "256u, 128u)"), f"{WRONG}|out of bounds"),
     "four warps, half of a warp multiplies": (together, BULK, instead(
         "      wgmma_part(TN", "      if (LANE % 32u < 16u) wgmma_part(TN"), "deadlock"),
     "four warps, one warp leaves": (together, BULK, instead(
         "    wgmma_commit();", "    if (SUBGROUP > 0u) wgmma_commit();"), "deadlock"),
     "four warps, words of the next columns too early": (together, BULK, instead(
-        "band, next);", "band, (PRIVATE u32 *)a);"), "changes rows"),
+        "raw, next);", "raw, (PRIVATE u32 *)a);"), "changes rows"),
     "four warps, no wait for columns": (together, BULK, without(
         "wait_for_arrivals(filled, stage, turn / STAGES % 2u);"), LATE),
     "four warps, the phase before": (together, BULK, instead(
@@ -148,20 +156,20 @@ FAULTS = {
         "wait_for_arrivals(used, last % STAGES, last / STAGES % 2u);"), AGAIN),
     "four warps, a warp tells too early": (together, BULK, without("sync_warp();", 1), AGAIN),
     "four warps, one warp for all": (together, BULK, instead(
-        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, 1u)"), AGAIN),
+        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, 1u)"),
+        f"{AGAIN}|deadlock .* 1 arrivals are missing"),
     "four warps, a warp more": (together, BULK, instead(
         "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, WG / 32u + 1u)"),
         "deadlock .* 1 arrivals are missing"),
-    "four warps, fewer bytes": (together, BULK, instead("128u * TN)", "112u * TN)"),
+    "four warps, fewer bytes": (together, BULK, instead("stage, 128u * TN)", "stage, 112u * TN)"),
                                 "deadlock .*copies bring 4096 of 3584"),
-    "four warps, more bytes": (together, BULK, instead("128u * TN)", "144u * TN)"),
+    "four warps, more bytes": (together, BULK, instead("stage, 128u * TN)", "stage, 144u * TN)"),
                                "deadlock .*copies bring 4096 of 4608"),
     "four warps, not shown": (together, BULK, without("show_arrivals();"), "no fence showed"),
     "four warps, a barrier less": (together, BULK, without("BARRIER();"), "began"),
-    "four warps, the next row": (together, BULK, instead("n_each + token)", "n_each + token + 1u)"),
-                                 WRONG),
-    "four warps, other columns": (together, "split_rows.h", instead("/ 8u * apart + row",
-                                                                    "/ 8u * apart + row + 1u"),
+    "four warps, the next row": (together, BULK, instead(
+        "32u * (token % PADDED)", "32u * (token % PADDED) + 16u"), WRONG),
+    "four warps, other columns": (together, "split_rows.h", instead("apart = 8u,", "apart = 16u,"),
                                   WRONG),
     "experts of four warps, no wait": (experts, TILE, without("copy_wait(STAGES - 2u);"), LATE),
     "experts of four warps, not shown": (experts, TILE, without("show_copies();"),

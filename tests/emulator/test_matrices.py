@@ -174,12 +174,49 @@ def test_products_of_four_warps_are_there_after_the_wait(call: str, n: int, laun
     ({"begin": ""}, "multiplies before wgmma_begin"),
     ({"fence": ""}, "no fence showed"),
     ({"commit": ""}, "hasn't waited for products"),
-    ({"between": "a[1] = 0u;"}, "changes rows of products")])
+    ({"between": "a[1] = 0u;"}, "changes rows of products"),
+    ({"between": "c[1] = 0.0f;"}, "changes sums of products"),
+    ({"between": "wide[LANE] = U4(0u, 0u, 0u, 0u);"}, "race: reads what another thread wrote")])
 def test_a_product_of_four_warps_without_its_order_is_told(fault: dict[str, str], told: str,
                                                            launch: Launch, rng: Rng) -> None:
     given, _, _ = operands("F16", 32, rng)
     with pytest.raises(KernelFault, match=told):
         launch(four_warps(32, "wgmma_f16", **fault), given, 17 * WARP)
+
+
+TWO_GROUPS = """u32 other[4];
+  for (u32 i = 0u; i < 4u; i++) other[i] = a[i];
+  wgmma_begin_more(4u, other);
+  wgmma_f16(32u, c, other, wide, matrix_descriptor(wide, 0u, 128u, 256u));
+  wgmma_commit();
+  wgmma_wait_but(1u, 4u, a);
+  for (u32 i = 0u; i < 4u; i++) a[i] = 0u;"""
+"""A second group, and the end of the first one, whose words change then."""
+
+
+def test_a_group_ends_while_another_is_under_way(launch: Launch, rng: Rng) -> None:
+    given, a, b = operands("F16", 32, rng)
+    y = launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS), given, 17 * WARP)
+    exact, allowed = 2 * (a @ b) + 1, 2 * lost(a, b, 1.0)
+    found = y.view(np.float32).reshape(WARP, 17)[:, :2]
+    for lane in range(WARP):
+        at = lane // 4, lane % 4 * 2 + np.arange(2)
+        assert np.all(np.abs(found[lane] - exact[at]) <= 2 * allowed[at])
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("wait_but(1u", "wait_but(2u", "changes rows of products"),
+    ("wgmma_begin_more(4u, other);", "", "multiplies before wgmma_begin"),
+    ("a[i] = 0u", "other[i] = 0u", "changes rows of products"),
+    ("for (u32 i = 0u; i < 4u; i++) a[i] = 0u", "c[1] = 0.0f", "changes sums of products"),
+    ("for (u32 i = 0u; i < 4u; i++) a[i] = 0u", "wide[LANE] = U4(0u, 0u, 0u, 0u)",
+     "race: reads what another thread wrote")])
+def test_a_group_that_is_used_too_early_is_told(old: str, new: str, told: str, launch: Launch,
+                                                rng: Rng) -> None:
+    assert TWO_GROUPS.count(old) == 1
+    given, _, _ = operands("F16", 32, rng)
+    with pytest.raises(KernelFault, match=told):
+        launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS.replace(old, new)), given, 17 * WARP)
 
 
 def test_four_warps_that_do_not_meet_are_told(launch: Launch, rng: Rng) -> None:

@@ -116,6 +116,35 @@ def test_widths_of_four_warps(quant: str, n_tokens: int, width: int, rng: Rng,
     assert wide(case, backend) == [width]
 
 
+IN_HALVES = {"Q8_0": ([0], 1, 0), "Q4_0": ([0], 1, 0), "Q5_0": ([0], 1, 0), "IQ4_NL": ([0], 1, 0),
+             "Q6_K": ([208], 2, 0), "Q4_K": ([0, 2], 1, 1), "Q5_K": ([0, 2], 1, 1)}
+"""Formats whose codes meet their scales as float16: where a block has numbers of float16, and how
+far a weight is off at most, in halves of a digit of float16: of itself, and of the largest weight
+with the same shift."""
+
+
+@pytest.mark.parametrize("size", [-10, -5, 0, 12])
+@pytest.mark.parametrize("quant", IN_HALVES)
+def test_weights_as_float16(quant: str, size: int, rng: Rng) -> None:
+    """Rows of x with a single one give weights as they are multiplied. Those near 2^-10 have scales
+    that float16 doesn't hold with all its digits."""
+    m = Maker(rng, 40)
+    case = m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 48, 256, quant=quant)})
+    places, own, shift = IN_HALVES[quant]
+    blocks = m.weights["w0"].reshape(-1, quants.get(quant).block_bytes)
+    for at in places:
+        d = np.ascontiguousarray(blocks[:, at:at + 2]).view(np.float16)
+        blocks[:, at:at + 2] = np.ldexp(d, size).astype(np.float16).view(np.uint8)
+    w = quants.dequantize(quant, m.weights["w0"], (48, 256)).astype(np.float64)
+    (x,), columns = case.inputs.values(), rng.permutation(256)[:40]
+    x[:] = np.eye(256, dtype=np.float32)[columns]
+    (y,) = running.Bench(EmulatorBackend(FOUR_WARPS), case).run()
+    largest = np.abs(w).reshape(48, 8, 32).max(axis=-1).repeat(32, axis=-1)
+    bound = 2.0 ** -11 * (own * np.abs(w) + shift * largest) + (1 + shift) * 2.0 ** -25
+    assert np.abs(w).max() > 0
+    assert np.all(np.abs(y - w.T[columns]) <= bound.T[columns] * (1 + 2.0 ** -10))
+
+
 def test_an_odd_number_of_slices(rng: Rng) -> None:
     case = product("Q8_0", 17, rng, 48, 3 * 64)
     assert quants.in_tiles("Q8_0", (48, 192))

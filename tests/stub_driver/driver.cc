@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,8 @@ constexpr int OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_STARTED = 3, NO_DEVICE = 1
               NOT_READY = 600, ALREADY_ALLOWED = 704, FAILED = 719, NOT_SUPPORTED = 801,
               CAPTURED = 900;
 constexpr u64 PAGE_BYTES = 64 << 10;
+// What a launch may give a workgroup of shared memory: without being asked, and at most (an H200).
+constexpr u32 UNASKED = 48 << 10, MOST_LAUNCHED = 227 << 10;
 // In place of the bytes of an argument: a pointer to what a kernel reads, or also writes.
 constexpr u32 READS = 0, WRITES = 0xffffffffu;
 
@@ -59,6 +62,7 @@ struct Function {
   int device = -1;
   void *library = nullptr, *entry = nullptr;
   std::vector<u32> argument_bytes;
+  u32 takes = 0, may_take = UNASKED;  // bytes of shared memory that launches give
 };
 
 struct Launch {
@@ -336,6 +340,12 @@ int cuDeviceComputeCapability(int *major, int *minor, int) {
   const int chip = int(setting("chip", 90));
   *major = chip / 10;
   *minor = chip % 10;
+  return OK;
+}
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+  CALLED(false);
+  if (attribute != 97) return INVALID;
+  *value = int(setting("launched", MOST_LAUNCHED));
   return OK;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -726,6 +736,7 @@ int cuModuleLoadData(void **module, const void *image) {
   const u32 n = *static_cast<const u32 *>(dlsym(made->library, "n_arguments"));
   const u32 *bytes = static_cast<const u32 *>(dlsym(made->library, "argument_bytes"));
   made->argument_bytes.assign(bytes, bytes + n);
+  made->takes = *static_cast<const u32 *>(dlsym(made->library, "launched_bytes"));
   return OK;
 }
 int cuModuleUnload(void *module) {
@@ -739,6 +750,14 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
   *function = module;
   return strcmp(name, "kernel_main") ? 500 : OK;
 }
+int cuFuncSetAttribute(void *which, int attribute, int value) {
+  CALLED();
+  Function *function = static_cast<Function *>(which);
+  if (!alive.count(function)) return WRONG_HANDLE;
+  if (attribute != 8 || value < 0 || u32(value) > MOST_LAUNCHED) return INVALID;
+  function->may_take = std::max(UNASKED, u32(value));
+  return OK;
+}
 int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32 shared,
                    void *on, void **values, void **) {
   CALLED();
@@ -746,8 +765,12 @@ int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz
   Stream *stream = static_cast<Stream *>(on);
   if (!alive.count(function) || !is_usable(stream, "a launch")) return WRONG_HANDLE;
   if (!x || !y || !z || x > 0x7fffffff || y > 65535 || z > 65535 || !threads || ty != 1 ||
-      tz != 1 || threads > 1024 || shared > 48 << 10) {
+      tz != 1 || threads > 1024 || shared > function->may_take) {
     return INVALID;
+  }
+  if (shared < function->takes) {
+    fault("a launch gives %u bytes of shared memory, and the kernel takes %u", shared,
+          function->takes);
   }
   if (function->device != stream->device || stream->device != current) {
     fault("a kernel of card %d starts on a stream of card %d, in a context of card %d",

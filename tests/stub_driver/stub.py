@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 VENDORS = {"cuda": CUDA, "hip": HIP}
 COMPILES = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 PARAMETER = re.compile(r"(IN|OUT|STRUCT)_PARAM\(\d+, (\w+), \w+\)")
+LAUNCHED = re.compile(r"define KERNEL_BEGIN .*LAUNCHED_BEGIN\((\w+), \w+, (\(.*?\))\)")
 SPEED = "-O1"
 
 
@@ -91,7 +92,10 @@ class Stub:
         kinds = PARAMETER.findall(line)
         sizes = ", ".join({"IN": "0", "OUT": "~0u", "STRUCT": f"sizeof({of})"}[kind]
                           for kind, of in kinds)
+        launched = LAUNCHED.search(words)
+        n_bytes = f"sizeof({launched[1]}) * {launched[2]}" if launched else "0"
         words += (f'extern "C" {{\nu32 n_arguments = {len(kinds)};\n'
+                  f'u32 launched_bytes = {n_bytes};\n'
                   f'u32 argument_bytes[] = {{{sizes}}};\n}}\n')
         try:
             made = str(build.library(words, build.HERE, SPEED))

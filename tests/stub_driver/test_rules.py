@@ -102,7 +102,13 @@ def test_events_and_kernels_of_another_card(driver: Stub, call: Calls) -> None:
     assert len(driver.faults()) == 3
     for size in ((1, 65536, 1), (1, 1, 65536)):
         call("cuLaunchKernel", kernel, *size, 1, 1, 1, 0, stream, None, None, error=1)
-    call("cuLaunchKernel", kernel, *(1,) * 6, (48 << 10) + 1, stream, None, None, error=1)
+    more = (48 << 10) + 1
+    call("cuLaunchKernel", kernel, *(1,) * 6, more, stream, None, None, error=1)
+    for attribute, n_bytes in ((7, more), (8, (227 << 10) + 1)):
+        call("cuFuncSetAttribute", kernel, attribute, n_bytes, error=1)
+    call("cuFuncSetAttribute", kernel, 8, more)
+    call("cuLaunchKernel", kernel, *(1,) * 6, more, stream, None, None)
+    call("cuLaunchKernel", kernel, *(1,) * 6, more + 1, stream, None, None, error=1)
     call("cuStreamSynchronize", stream)
     call("cuModuleUnload", kernel)
     call("cuEventDestroy_v2", event)

@@ -54,6 +54,7 @@ class Emulated:
     max_buffer: int = WHOLE
     max_storage_buffers: int = 16
     workgroup_bytes: int = 48 << 10
+    launched_bytes: int = 227 << 10
     forgone: set[tuple[str, frozenset[str]]] = field(default_factory=set)
 
     @property

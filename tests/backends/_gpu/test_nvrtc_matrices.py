@@ -109,7 +109,7 @@ def test_a_product_whose_registers_are_touched_is_told(library: Any) -> None:
                for d in dispatches(CASES["F16"](np.random.default_rng(0)), FEATURES | {"wgmma"})
                if d.constants.get("BULK") and d.constants["TN"] == 64}
     assert "serialized" not in log_of(library, text, "sm_90a")
-    touched = text.replace("band, next);", "band, (PRIVATE u32 *)a);")
+    touched = text.replace("raw, next);", "raw, (PRIVATE u32 *)a);")
     assert touched != text and "serialized" in log_of(library, touched, "sm_90a")
 
 

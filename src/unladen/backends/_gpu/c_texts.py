@@ -7,6 +7,8 @@ of C, which ``docs/concepts/gpu-kernels.md`` describes, it may have the lines of
 * ``#bind KIND TYPE NAME`` declares an argument of the kernel: ``in`` and ``out`` are memory that it
   reads, or also writes; ``struct`` is a struct of numbers;
 * ``#shared TYPE NAME SIZE`` declares an array that the threads of a workgroup share;
+* ``#launched NAME SIZE`` declares such an array of u4 whose memory the launch gives, where the
+  driver can; SIZE is a product of numbers and constants, and a kernel has one at most;
 * ``#grid NAME`` binds a codebook as ``grid``;
 * ``#words`` inserts the number of each word in the step's header.
 
@@ -17,6 +19,7 @@ declared and what the subset's names mean, and comes before everything else.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +40,8 @@ primitives that only the port for CUDA and the emulator define."""
 WAIT_THEMSELVES = frozenset({"matvec"})
 """Kernels that do something before they wait for the launch before, where launches may begin early
 (the constant PDL). All others wait at once."""
+ELEMENT_BYTES = 16
+"""Bytes of a u4."""
 KINDS = ("in", "out", "struct")
 """The kinds of arguments."""
 
@@ -53,11 +58,12 @@ class Binding:
 @dataclass(frozen=True, slots=True)
 class Source:
     """A kernel's text for a compiler. ``grid``: the name of the codebook that the argument ``grid``
-    is, "" for none."""
+    is, "" for none. ``launched_bytes``: shared memory that a launch gives the kernel."""
 
     text: str
     bindings: tuple[Binding, ...]
     grid: str = ""
+    launched_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +71,18 @@ class _Shared:
     type: str
     name: str
     size: str
+    how: str = "SHARED"
 
 
 class _Directives:
     """Collects the lines that declare something."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
         self.bindings: list[Binding] = []
         self.shared: list[_Shared] = []
         self.grid = ""
+        self.launched_bytes = 0
 
     def bind(self, rest: str) -> Iterator[str]:
         kind, of, name = rest.split()
@@ -86,6 +95,15 @@ class _Directives:
         self.shared.append(_Shared(of, name, size))
         return iter(())
 
+    def launch(self, rest: str) -> Iterator[str]:
+        assert not self.launched_bytes, rest
+        name, size = rest.split(maxsplit=1)
+        factors = [factor.strip() for factor in size.split("*")]
+        self.launched_bytes = ELEMENT_BYTES * math.prod(
+            int(f.removesuffix("u")) if f[0].isdigit() else self.constants[f] for f in factors)
+        self.shared.append(_Shared("u4", name, f"({size})", "LAUNCHED"))
+        return iter(())
+
     def use_grid(self, name: str) -> Iterator[str]:
         self.grid = name
         return self.bind("in u32 grid")
@@ -94,9 +112,10 @@ class _Directives:
 def assemble(kernel: str, quant: str, constants: Constants, port: Path) -> Source:
     """The text of ``kernels/c/KERNEL.h`` for weights in format ``quant`` ("": without weights),
     and for the compiler that ``port`` is for."""
-    found = _Directives()
+    found = _Directives(constants)
     work = Assembly(_shelf(), quant, constants, {
-        "#bind": found.bind, "#shared": found.share, "#grid": found.use_grid, "#words": _words})
+        "#bind": found.bind, "#shared": found.share, "#launched": found.launch,
+        "#grid": found.use_grid, "#words": _words})
     types, rest = _apart(list(work.expand(_shelf().file(kernel))),
                          {b.type for b in found.bindings} | {s.type for s in found.shared})
     head = [port_text(port), port_text(FOLDER / "ports/all.h")]
@@ -106,7 +125,7 @@ def assemble(kernel: str, quant: str, constants: Constants, port: Path) -> Sourc
     begin = begin[:1] if kernel in WAIT_THEMSELVES else begin
     text = "\n".join([*head, *numbers, *_numbered(types),
                       *_arguments(found.bindings, found.shared, begin), *_numbered(rest), ""])
-    return Source(text, tuple(found.bindings), found.grid)
+    return Source(text, tuple(found.bindings), found.grid, found.launched_bytes)
 
 
 def not_compiled(kernel: str, said: str, hint: str, target: str = "") -> UnsupportedOp:
@@ -179,7 +198,7 @@ def _arguments(bindings: Sequence[Binding], shared: Sequence[_Shared],
     params = ", ".join(f"{kind}_PARAM({i}, {of}, {name})"
                        for i, (kind, of, name) in enumerate(kinds))
     begin = [f"{kind}_BEGIN({i}, {of}, {name})" for i, (kind, of, name) in enumerate(kinds)]
-    begin += [f"SHARED_BEGIN({s.type}, {s.name}, {s.size})" for s in shared]
+    begin += [f"{s.how}_BEGIN({s.type}, {s.name}, {s.size})" for s in shared]
     begin += statements
     args = [f"{kind}_ARG({of}, {name})" for kind, of, name in kinds]
     args += [f"SHARED_ARG({s.type}, {s.name})" for s in shared]

@@ -101,5 +101,10 @@ class Target(Protocol):
     def workgroup_bytes(self) -> int:
         """Bytes of memory that a workgroup can have, at least :data:`WORKGROUP_BYTES`."""
 
+    @property
+    def launched_bytes(self) -> int:
+        """Bytes of memory that a workgroup can have where a launch gives it some; 0: no launch
+        can."""
+
     def upload(self, data: Bytes) -> Range:
         """A new buffer that holds ``data``, which no step changes; raises :class:`OutOfMemory`."""

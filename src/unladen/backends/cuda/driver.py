@@ -138,7 +138,8 @@ CUDA = Vendor(
         "granularity": "cuMemGetAllocationGranularity", "create_pages": "cuMemCreate",
         "release_pages": "cuMemRelease", "reserve": "cuMemAddressReserve",
         "unreserve": "cuMemAddressFree", "map": "cuMemMap", "unmap": "cuMemUnmap",
-        "allow": "cuMemSetAccess", "launch_with": "cuLaunchKernelEx"},
+        "allow": "cuMemSetAccess", "launch_with": "cuLaunchKernelEx",
+        "device_number": "cuDeviceGetAttribute", "set_function": "cuFuncSetAttribute"},
     compiler_symbols={
         "version": "nvrtcVersion", "create": "nvrtcCreateProgram",
         "compile": "nvrtcCompileProgram", "destroy": "nvrtcDestroyProgram",

@@ -119,6 +119,7 @@ class Gpu:
     keep till their end what Metal autoreleases without one."""
 
     family: Family = c_texts
+    launched_bytes = 0
     alignment = 16
     max_storage_buffers = 28
     """31 arguments in all, some of which are structs."""

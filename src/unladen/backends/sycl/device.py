@@ -97,6 +97,7 @@ class Gpu:
     the device share it."""
 
     family: Family = c_texts
+    launched_bytes = 0
     alignment = 16
     max_storage_buffers = 32
 

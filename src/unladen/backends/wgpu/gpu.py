@@ -69,6 +69,7 @@ class Gpu:
     """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`."""
 
     family: Family = source
+    launched_bytes = 0
 
     def __init__(self, name: str, number: int, forgone: set[tuple[str, frozenset[str]]]) -> None:
         module, _ = load()

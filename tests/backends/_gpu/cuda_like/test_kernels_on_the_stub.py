@@ -15,13 +15,16 @@ import pytest
 import cases
 from backends._gpu.storing import Norming, Storing
 from cases import running
+from cases.base import Maker
 from emulator import build
 from stub_driver.stub import Stub, installed
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.cuda_like import device
-from unladen.backends._gpu.lowering import registry
+from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
+from unladen.backends._gpu.cuda_like.program import CudaProgram
+from unladen.backends._gpu.lowering import _products, registry
 
 RAN_BY = "stub"
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
@@ -125,3 +128,32 @@ def test_divided_models(devices: list[str], options: dict[str, object], shared: 
             assert used == set(devices)
             assert model.generate(prompt, temperature=0.0, max_tokens=8).tokens == expected
         assert driver.count("cuGraphLaunch") >= 7
+
+
+@pytest.mark.parametrize(("n_tokens", "most", "width"), [
+    (131, 227 << 10, 128), (50, 227 << 10, 64), (50, 48 << 10, 32), (131, 0, 32)])
+def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int,
+                                         rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+                                         ) -> None:
+    """More than a launch may without being asked, where the card has it. The stub refuses a launch
+    that wasn't asked for, and tells of one that gives less than the kernel takes."""
+    monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
+    with installed("cuda") as driver:
+        backend = backend_of("cuda")
+        m = Maker(rng, n_tokens)
+        case = m.case("linear", m.input("T", 128),
+                      weights={"w0": m.weight("w0", 272, 128, quant="Q8_0")})
+        running.device_of(backend)
+        assert isinstance(backend, CudaLikeBackend)
+        monkeypatch.setattr(backend.gpu("cuda:0"), "launched_bytes", most)
+        bench = running.Bench(backend, case)
+        running.check(case, bench.run(), precise=False, what="cuda")
+        program = bench.program
+        assert isinstance(program, CudaProgram)
+        _, size = program.step.pack()
+        ran = [(d.constants["TN"], bound.kernel.source.launched_bytes)
+               for d, bound in zip(program.lowered.dispatches, program.dispatches, strict=True)
+               if d.kernel == "matmul_mma" and d.grid(size)]
+        assert ran == [(width, 8 * 128 * width)]
+        n_sizes = sum(d.kernel == "matmul_mma" for d in program.lowered.dispatches)
+        assert driver.count("cuFuncSetAttribute") == (n_sizes if most else 0)

@@ -18,6 +18,7 @@ from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.memory import Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, Ring, copying
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
+from unladen.backends._gpu.cuda_like.vendor import LAUNCHED
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.memory import codebook_bytes
 from unladen.backends._gpu.target import Bytes, Family, Range
@@ -37,12 +38,16 @@ chip, or its PTX is invalid or too new."""
 
 
 class Kernel:
-    """A compiled kernel: its text's arguments, and the driver's function."""
+    """A compiled kernel: its text's arguments, and the driver's function, whose launches may give
+    what the kernel takes of shared memory."""
 
     def __init__(self, gpu: Gpu, source: Source, module: c_void_p) -> None:
         self.source, self.module, self.function = source, module, c_void_p()
         gpu.context.call("function", ctypes.byref(self.function), self.module, ENTRY,
                          device=gpu.name)
+        if source.launched_bytes and gpu.launched_bytes:
+            gpu.context.call("set_function", self.function, LAUNCHED, source.launched_bytes,
+                             device=gpu.name)
 
 
 class Gpu:
@@ -69,6 +74,7 @@ class Gpu:
         self.lock = threading.RLock()
         self.max_buffer = max(found.memory_bytes // 256 * 256, 1)
         self.max_binding = min(self.max_buffer, finding.LONGEST_BINDING)
+        self.launched_bytes = found.launched_bytes
         self._kernels: dict[Key, Kernel] = {}
         self._grids: dict[str, Range] = {}
         self._ring: Ring | None = None

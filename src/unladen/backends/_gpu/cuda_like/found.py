@@ -13,7 +13,7 @@ from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like.compiler import compiler_of, why_no_compiler
 from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, why_no_driver
 from unladen.backends._gpu.cuda_like.trial import refuses
-from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
+from unladen.backends._gpu.cuda_like.vendor import MOST_LAUNCHED, Chip, Vendor
 from unladen.backends.base import Device
 from unladen.errors import BackendNotInitialised
 
@@ -26,7 +26,9 @@ NAME_BYTES = 256
 @dataclass(frozen=True, slots=True)
 class Found:
     """A device that a driver shows. ``refused``: why it can't be used, "" if it can. ``target``:
-    what its kernels are compiled for. ``versions``: the driver's and the compiler's, for people."""
+    what its kernels are compiled for. ``versions``: the driver's and the compiler's, for people.
+    ``launched_bytes``: shared memory that a launch can give a workgroup, with arrays of a fixed
+    size; 0: none."""
 
     number: int
     handle: int
@@ -36,6 +38,7 @@ class Found:
     target: str
     refused: str
     versions: str = ""
+    launched_bytes: int = 0
 
 
 @functools.cache
@@ -81,7 +84,15 @@ def _found(driver: Driver, number: int) -> Found:
     versions = (f"{vendor.platform} {driver.version or 'of an unknown version'}, "
                 f"{vendor.compiler} {compiler.version}")
     chip = vendor.compiled_for(chip, target) if target else chip
-    return Found(number, handle.value, title, nbytes.value, chip, target or "", why, versions)
+    return Found(number, handle.value, title, nbytes.value, chip, target or "", why, versions,
+                 _launched_bytes(driver, handle.value))
+
+
+def _launched_bytes(driver: Driver, handle: int) -> int:
+    ask, n = driver.functions, ctypes.c_int(0)
+    if not {"device_number", "set_function"} <= ask.keys():
+        return 0
+    return 0 if ask["device_number"](ctypes.byref(n), MOST_LAUNCHED, handle) else n.value
 
 
 def why_none(vendor: Vendor) -> str:

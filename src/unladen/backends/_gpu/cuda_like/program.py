@@ -91,14 +91,15 @@ class Recording:
 def start(gpu: Gpu, bound: Bound, groups: Groups, stream: Stream) -> None:
     """Start a kernel, or record that it starts."""
     function, places = bound.kernel.function, bound.arguments.places
+    nbytes = bound.kernel.source.launched_bytes
     if bound.is_early:
         attribute = _Attribute(EARLY_START, b"", (ctypes.c_int * 16)(1))
-        how = _Launch((ctypes.c_uint * 6)(*groups, bound.threads, 1, 1), 0, stream.handle,
-                      ctypes.pointer(attribute), 1)
+        how = _Launch((ctypes.c_uint * 6)(*groups, bound.threads, 1, 1), nbytes,
+                      stream.handle, ctypes.pointer(attribute), 1)
         gpu.context.call("launch_with", ctypes.byref(how), function, places, None, device=gpu.name)
         return
-    gpu.context.call("launch", function, *groups, bound.threads, 1, 1, 0, stream.handle, places,
-                     None, device=gpu.name)
+    gpu.context.call("launch", function, *groups, bound.threads, 1, 1, nbytes, stream.handle,
+                     places, None, device=gpu.name)
 
 
 class CudaProgram:

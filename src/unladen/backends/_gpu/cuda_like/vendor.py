@@ -48,9 +48,12 @@ OPTIONAL: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "unreserve": (c_uint64, c_size_t), "unmap": (c_uint64, c_size_t),
     "map": (c_uint64, c_size_t, c_size_t, c_uint64, c_uint64),
     "allow": (c_uint64, c_size_t, c_void_p, c_size_t),
-    "launch_with": (c_void_p, c_void_p, _POINTERS, _POINTERS)})
-"""Functions that a driver may lack: those for memory that grows, and starts with attributes."""
-GROWS = tuple(name for name in OPTIONAL if name != "launch_with")
+    "launch_with": (c_void_p, c_void_p, _POINTERS, _POINTERS),
+    "device_number": (_NUMBERS, c_int, c_int), "set_function": (c_void_p, c_int, c_int)})
+"""Functions that a driver may lack: those for memory that grows, starts with attributes, and memory
+of workgroups that a launch gives."""
+GROWS = ("granularity", "create_pages", "release_pages", "reserve", "unreserve", "unmap", "map",
+         "allow")
 """The functions that memory needs to grow."""
 COMPILES: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "version": (_NUMBERS, _NUMBERS),
@@ -178,6 +181,10 @@ class Vendor:
     collectives: Collectives | None = None
 
 
+MOST_LAUNCHED, LAUNCHED = 97, 8
+"""The number of a device's attribute, how many bytes of shared memory a workgroup may have at most
+(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN of cuda.h), and of that of a function, how
+many of them its launches may give it (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)."""
 OUT_OF_MEMORY, UNAVAILABLE, NOT_READY, NOT_SUPPORTED = 2, 46, 600, 801
 NO_PEERS, ALREADY_ALLOWED, TOO_MANY_PEERS = 217, 704, 711
 """Numbers of errors that all drivers of this kind share."""

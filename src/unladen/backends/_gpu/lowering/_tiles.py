@@ -17,10 +17,9 @@ from unladen.quants import file_format, in_tiles
 HALF = "HALF"
 """The form of x as float16, for codes that become float16 with their scales: as exact as int8."""
 COLUMNS = "/columns"
-"""The end of a form's name where eight columns of all rows of x are one after another: the order of
-bulk copies."""
+"""The end of a form's name where x has the order of bulk copies (``split_rows.h``)."""
 PADDED = 128
-"""The rows of x in that order are rounded up to a multiple of this, the most in a tile."""
+"""So many rows of x are together in that order, the most in a tile; the last ones are padded."""
 PARTS = {"F16": 2, "BF16": 3, HALF: 1}
 """How many numbers of 16 bits stand for one of float32, by the form's name without its end."""
 QUANTIZE_THREADS = 64
@@ -57,10 +56,12 @@ CODED = Sizes((64, 32), (16, 32), 3), Sizes((128, 128), (32, 64), 3)
 SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
-WARPGROUPS = (Sizes((64, 32), (16, 32), 4), Sizes((128, 64), (16, 64), 4),
-              Sizes((256, 128), (16, 128), 2))
+WARPGROUPS = (Sizes((64, 32), (16, 32), 8), Sizes((128, 64), (16, 64), 8),
+              Sizes((256, 128), (16, 128), 8))
 """Sizes for four warps that multiply together, from small to wide; a stage has 64 columns of one
 part. See docs/concepts/gpu-kernels.md for the choice."""
+STAGE_BYTES, FIXED_BYTES, UNASKED_BYTES = 128, 1 << 10, 48 << 10
+"""Bytes of a row in a stage, of a workgroup's memory besides, and of what any launch can give."""
 GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
 """Sizes for the rows of an expert, by the format of x's parts."""
 GROUPED_WARPGROUPS = {HALF: Sizes((128, 64), (16, 64), 3), "F16": Sizes((128, 64), (16, 64), 2)}
@@ -70,11 +71,12 @@ GROUPED_WARPGROUPS = {HALF: Sizes((128, 64), (16, 64), 3), "F16": Sizes((128, 64
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a product takes x: the bindings, and the form's name ("" for int8). ``by_warpgroups``:
-    four warps multiply together."""
+    four warps multiply together, where a launch can give a workgroup ``launched_bytes``."""
 
     ranges: Ranges
     kind: str
     by_warpgroups: bool = False
+    launched_bytes: int = 0
 
     @property
     def is_coded(self) -> bool:
@@ -93,7 +95,8 @@ class Form:
     def sizes(self) -> tuple[Sizes, ...]:
         """The sizes of a workgroup's tile, from small to wide."""
         if self.by_warpgroups:
-            return WARPGROUPS
+            most = max(self.launched_bytes, UNASKED_BYTES) - FIXED_BYTES
+            return tuple(s for s in WARPGROUPS if s.stages * STAGE_BYTES * s.rows[1] <= most)
         return CODED if self.is_coded else SPLIT[self.kind]
 
     @property
@@ -109,7 +112,7 @@ def form_of(low: Lowering, m: Matrix, coded: Ranges, split: Mapping[str, Ranges]
     if low.target.family.has_codes(m.quant) or is_plain:
         for kind in (mine + COLUMNS, HALF):
             if kind in split and (kind != HALF or not is_plain):
-                return Form(split[kind], kind, True)
+                return Form(split[kind], kind, True, low.target.launched_bytes)
     if coded and not is_plain:
         return Form(coded, "")
     kind = part_kind(m.quant)

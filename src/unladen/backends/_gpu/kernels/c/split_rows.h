@@ -3,9 +3,11 @@
 // part leaves is the next one's, so that all of them have as many digits as float32. Rows of
 // float16 are multiplied with a power of two first, since they have few exponents. Columns 4 t to 4
 // t + 3 of 16 are words t and t + 4, which is where a matrix unit's thread t finds its columns. The
-// step has n_each such rows for each of its own. With COLUMNS, eight columns of all rows are one
-// after another, and the number of rows is rounded up to PADDED: the order of bulk copies. What is
-// in rows that the step hasn't is never used. For NVIDIA only.
+// step has n_each such rows for each of its own. For NVIDIA only.
+//
+// With COLUMNS, PADDED rows are together, in the order of bulk copies: their first 16 columns, then
+// the next ones, part by part. Of 16 columns, eight rows are together: eight columns of each, then
+// the other eight. What is in rows that the step hasn't is never used.
 typedef struct {
   u32 n_in, n_each;
 } Matrix;
@@ -52,8 +54,8 @@ KERNEL(split_rows) {
     for (u32 part = 0u; part < PARTS; part++) {
       const u2 a = take(&v[0]), b = take(&v[1]), c = take(&v[2]), d = take(&v[3]);
 #if COLUMNS
-      const u32 apart = (n_rows(args, ROW_KIND) * m.n_each + PADDED - 1u) / PADDED * PADDED;
-      const u32 at = (part * m.n_in + 16u * i) / 8u * apart + row;
+      const u32 run = (row / PADDED * PARTS + part) * (m.n_in / 16u) + i;
+      const u32 apart = 8u, at = 2u * (PADDED * run + row % PADDED / 8u * 8u) + row % 8u;
 #else
       const u32 apart = 1u, at = ((row * PARTS + part) * m.n_in + 16u * i) / 8u;
 #end

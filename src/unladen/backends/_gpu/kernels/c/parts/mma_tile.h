@@ -102,8 +102,10 @@ FN void add_parts(ARGS, u32 stage, u32 run, u32 token, PRIVATE const u32 *a, PRI
 #if WGMMA
 // Four warps multiply 64 rows with all rows of x, which they read from shared memory themselves.
 FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE float *acc) {
+  Raw raw;
   u32 a[16];
-  fragments(args, b, slice, bands[0], a);
+  load_raw(args, b, slice, bands[0], &raw);
+  fragments(args, b, slice, bands[0], &raw, a);
   wgmma_begin(TN, acc);
   UNROLL for (u32 run = 0u; run < 4u; run++) {
     UNROLL for (u32 part = 0u; part < PARTS; part++) {

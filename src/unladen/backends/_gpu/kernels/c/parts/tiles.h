@@ -57,6 +57,13 @@ FN f4 pair_scales(ARGS, Bytes b, u32 tile, u32 row, u32 c, u32 p) {
 #endif
 }
 
+#ifdef ROW_WORDS
+// What a row's scales of chunk c are made of, by `scales_of_words`.
+FN void row_words_of(Bytes b, u32 tile, u32 row, u32 c, PRIVATE u32 *out) {
+  row_words(b, aside_of(tile, row, 8u * c / UNITS), 8u * c % UNITS / 8u, out);
+}
+#endif
+
 // The first column of pair p of chunk c, counted in the tile.
 FN u32 pair_column(u32 c, u32 p) {
   const u32 unit = 8u * c;
@@ -65,24 +72,38 @@ FN u32 pair_column(u32 c, u32 p) {
 
 FN u4 shifted(u4 words, u32 n) { return words >> n; }
 
-// This thread's codes of chunk c of the tile `more` bytes after `tile`, four in a word:
-// out[2 p + h] is the word of row g, pair p and its half h, out[4 + 2 p + h] that of row g + 8.
-FN void codes_after(ARGS, Bytes b, u32 tile, u32 more, u32 c, PRIVATE u32 *out) {
+// What codes of chunk c of the tile `more` bytes after `tile` are made of, as this thread loads it.
+FN void words_after(Bytes b, u32 tile, u32 more, u32 c, PRIVATE u4 *words) {
   const u32 at = tile + 16u * IN_SUBGROUP;
 #ifdef WHOLE_BYTES
+  words[0] = load_u128_from(b, at, more + 1024u * c);
+  words[1] = load_u128_from(b, at, more + 1024u * c + 512u);
+#endif
+#ifndef WHOLE_BYTES
+  words[0] = load_u128_from(b, at, more + LOW_AT(c));
+#ifdef HIGH_AT
+  words[1] = load_u128_from(b, at, more + PLANE1_AT + HIGH_AT(c));
+#endif
+#endif
+}
+
+// This thread's codes of chunk c of the tile `more` bytes after `tile`, four in a word, of `words`:
+// out[2 p + h] is the word of row g, pair p and its half h, out[4 + 2 p + h] that of row g + 8.
+FN void codes_of(ARGS, PRIVATE const u4 *words, Bytes b, u32 tile, u32 more, u32 c,
+                 PRIVATE u32 *out) {
+#ifdef WHOLE_BYTES
   for (u32 p = 0u; p < 2u; p++) {
-    const u4 q = load_u128_from(b, at, more + 512u * (2u * c + p));
-    out[2u * p] = q.x;
-    out[2u * p + 1u] = q.z;
-    out[4u + 2u * p] = q.y;
-    out[5u + 2u * p] = q.w;
+    out[2u * p] = words[p].x;
+    out[2u * p + 1u] = words[p].z;
+    out[4u + 2u * p] = words[p].y;
+    out[5u + 2u * p] = words[p].w;
   }
 #endif
 #ifndef WHOLE_BYTES
-  const u4 low = shifted(load_u128_from(b, at, more + LOW_AT(c)), LOW_SHIFT(c));
+  const u4 low = shifted(words[0], LOW_SHIFT(c));
   u4 high = U4(0u, 0u, 0u, 0u);
 #ifdef HIGH_AT
-  high = shifted(load_u128_from(b, at, more + PLANE1_AT + HIGH_AT(c)), HIGH_SHIFT(c));
+  high = shifted(words[1], HIGH_SHIFT(c));
 #endif
 #ifdef HIGH_ASIDE
   const u32 from = tile + more;
@@ -102,6 +123,12 @@ FN void codes_after(ARGS, Bytes b, u32 tile, u32 more, u32 c, PRIVATE u32 *out) 
   out[6] = SPAN == 16u ? second8.x : first8.y;
   out[7] = second8.y;
 #endif
+}
+
+FN void codes_after(ARGS, Bytes b, u32 tile, u32 more, u32 c, PRIVATE u32 *out) {
+  u4 words[2];
+  words_after(b, tile, more, c, words);
+  codes_of(args, words, b, tile, more, c, out);
 }
 
 FN void chunk_codes(ARGS, Bytes b, u32 tile, u32 c, PRIVATE u32 *out) {

@@ -33,38 +33,7 @@ FN u32 run_column(u32 slice, u32 run) {
 }
 
 #if WGMMA
-// The words of a row's four codes with their scale and shift, as float16.
-FN void weights_as_halves(u32 words, float scale, float shift, PRIVATE u32 *out) {
-  const f4 v = scale * f4_signed(words) + shift;
-  out[0] = halves_of(v.x, v.y);
-  out[2] = halves_of(v.z, v.w);
-}
-
-// This warp's 16 rows of the slice: a fragment for each run of 16 columns.
-FN void fragments(ARGS, Bytes b, u32 slice, u32 band, PRIVATE u32 *a) {
-#if PLAIN
-  UNROLL for (u32 run = 0u; run < 4u; run++) {
-    const u4 q = sixteen_columns(b, band, 4u * slice + run);
-    a[4u * run] = q.x;
-    a[4u * run + 1u] = q.y;
-    a[4u * run + 2u] = q.z;
-    a[4u * run + 3u] = q.w;
-  }
-#else
-  const u32 c = slice % CHUNKS, tile = band + slice / CHUNKS * TILE_BYTES;
-  u32 codes[8];
-  chunk_codes(args, b, tile, c, codes);
-  UNROLL for (u32 p = 0u; p < 2u; p++) {
-    const f4 top = pair_scales(args, b, tile, LANE_G, c, p);
-    const f4 low = pair_scales(args, b, tile, LANE_G + 8u, c, p);
-    weights_as_halves(codes[2u * p], top.x, top.y, a + 8u * p);
-    weights_as_halves(codes[4u + 2u * p], low.x, low.y, a + 8u * p + 1u);
-    weights_as_halves(codes[2u * p + 1u], top.z, top.w, a + 8u * p + 4u);
-    weights_as_halves(codes[5u + 2u * p], low.z, low.w, a + 8u * p + 5u);
-  }
-#end
-}
-
+#use fragments
 #end
 
 // Multiplies sums with the factors of their rows of x.

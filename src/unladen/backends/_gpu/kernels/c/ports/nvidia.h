@@ -6,6 +6,9 @@
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 
+// An array of threads of a workgroup whose memory the launch gives.
+#define LAUNCHED_BEGIN(T, name, size) extern __shared__ T name[];
+
 // Loads at a place that is known at run time, and `more` bytes or elements that the compiler knows
 // after it: loads from one place share its address.
 #define load_u32_from(b, at, more) (((const u32 *)((const u8 *)(b) + (at)))[(more) / 4u])
@@ -98,6 +101,25 @@ FN u32 brains_of(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
+
+// Sums, products, and a b + c, of two numbers of float16 in a word, each rounded once.
+FN u32 add_halves(u32 a, u32 b) {
+  u32 bits;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
+  return bits;
+}
+
+FN u32 mul_halves(u32 a, u32 b) {
+  u32 bits;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
+  return bits;
+}
+
+FN u32 fma_halves(u32 a, u32 b, u32 c) {
+  u32 bits;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(bits) : "r"(a), "r"(b), "r"(c));
+  return bits;
+}
 #endif
 
 #if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -106,9 +128,13 @@ FN u32 brains_of(float low, float high) {
 // is 32, 64 or 128. c has what mma_f16 leaves for each eight columns. The descriptor names b: rows
 // of sixteen bytes, eight columns of b one after another; `leading` bytes further are the next
 // eight numbers of a column, `stride` bytes further the next eight columns. All four warps come by.
-// wgmma_begin comes before the first product, after c and a were set. wgmma_wait(n, c, n_words, a)
-// waits for the products that were committed. Neither c nor the words of a may be changed before,
-// nor may b be overwritten.
+// wgmma_begin comes before the first product, after c and a were set. wgmma_commit ends a group of
+// products. wgmma_wait(n, c, n_words, a) waits for all groups. Neither c nor the words of a may be
+// changed before, nor may b be overwritten.
+//
+// wgmma_begin_more(n_words, a) comes before products that are added to the same c while those of a
+// group before are under way, after a was set. wgmma_wait_but(n_left, n_words, a) waits for all
+// groups but the last n_left; `a` are words of a group that ends so.
 typedef unsigned long long Descriptor;
 
 FN Descriptor descriptor_at(const u4 *first, u32 leading, u32 stride) {
@@ -128,16 +154,51 @@ template <u32 n> FN void begin_products(float *c) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-template <u32 n, u32 n_words> FN void end_products(float *c, const u32 *a) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  hold_registers<n>(c);
+template <u32 n_words> FN void hold_words(const u32 *a) {
   UNROLL for (u32 i = 0u; i < n_words; i++) asm volatile("" ::"r"(a[i]) : "memory");
 }
 
+// Leaves c alone: a use of its registers would make ptxas wait for the products under way.
+template <u32 n_words> FN void begin_more_products(const u32 *a) {
+  hold_words<n_words>(a);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+template <u32 n, u32 n_words> FN void end_products(float *c, const u32 *a) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold_registers<n>(c);
+  hold_words<n_words>(a);
+}
+
+template <u32 n_left, u32 n_words> FN void end_other_products(const u32 *a) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n_left) : "memory");
+  hold_words<n_words>(a);
+}
+
+// `value`, which the compiler can't know before the words of a: it adds some of their bits, of which
+// a workgroup of one row has none. So loads at such an address come after what made these words.
+template <u32 n_words> FN u32 add_no_bits(const u32 *a, u32 value) {
+  u32 bits = 0u, sum;
+  UNROLL for (u32 i = 0u; i < n_words; i++) bits ^= a[i];
+  asm("{\n"
+      ".reg .u32 last;\n"
+      "mov.u32 last, %%ntid.y;\n"
+      "sub.u32 last, last, 1;\n"
+      "and.b32 last, last, %1;\n"
+      "add.u32 %0, %2, last;\n"
+      "}"
+      : "=r"(sum)
+      : "r"(bits), "r"(value));
+  return sum;
+}
+
+#define value_after(n_words, a, value) add_no_bits<n_words>(a, value)
 #define matrix_descriptor(tile, i, leading, stride) descriptor_at(&(tile)[i], leading, stride)
 #define wgmma_begin(n, c) begin_products<n>(c)
+#define wgmma_begin_more(n_words, a) begin_more_products<n_words>(a)
 #define wgmma_commit() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define wgmma_wait(n, c, n_words, a) end_products<n, n_words>(c, a)
+#define wgmma_wait_but(n_left, n_words, a) end_other_products<n_left, n_words>(a)
 
 #define UNLADEN_8(c, i) \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \

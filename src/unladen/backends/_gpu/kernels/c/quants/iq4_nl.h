@@ -7,14 +7,9 @@ FN u32 level_word(u32 i) {
 #define GROUP 4u
 #define SHIFTED 0
 
-#use packed packed_each levels
+#use packed packed_each levels d_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const float d = half_at(b, at);
-  return F4(d, 0.0f, d, 0.0f);
-}
 
 FN u2 word_codes(u32 low, u32 high) {
   return two_levels(low);

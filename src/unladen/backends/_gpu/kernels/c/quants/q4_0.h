@@ -4,14 +4,9 @@
 #define SHIFTED 0
 #define ZERO 8u
 
-#use packed
+#use packed d_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const float d = half_at(b, at);
-  return F4(d, 0.0f, d, 0.0f);
-}
 
 FN u2 word_codes(u32 low, u32 high) {
   return U2(less_zero(low & 0x0f0f0f0fu), less_zero((low >> 4) & 0x0f0f0f0fu));

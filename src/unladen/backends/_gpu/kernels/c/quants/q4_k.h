@@ -3,6 +3,8 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 1
+// The code in the middle.
+#define MIDDLE 8u
 
 #use packed k_scales
 

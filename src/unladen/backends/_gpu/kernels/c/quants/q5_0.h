@@ -4,14 +4,9 @@
 #define SHIFTED 0
 #define ZERO 16u
 
-#use packed packed_each
+#use packed packed_each d_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const float d = half_at(b, at);
-  return F4(d, 0.0f, d, 0.0f);
-}
 
 // In tiles the high bits stay with the scales: those of unit u of a block, lo and hi in a word.
 #define HIGH_ASIDE

@@ -3,6 +3,8 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 1
+// The code in the middle.
+#define MIDDLE 16u
 // Where a chunk's high bits are in tiles.
 #define HIGH_AT(c) 0u
 #define HIGH_SHIFT(c) (2u * (c))

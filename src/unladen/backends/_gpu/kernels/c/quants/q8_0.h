@@ -4,14 +4,9 @@
 #define SHIFTED 0
 #define WHOLE_BYTES
 
-#use packed
+#use packed d_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const float d = half_at(b, at);
-  return F4(d, 0.0f, d, 0.0f);
-}
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   return U2(word_at(b, at + 2u + 4u * u), word_at(b, at + 18u + 4u * u));
