@@ -24,15 +24,16 @@ class Rounding:
     """A norm and products of its rows, of a step at random."""
 
     def __init__(self, rng: Rng, formats: Sequence[str], n_tokens: int, *, act: bool = False,
-                 n_out: Sequence[int] = (5, 37, 64)) -> None:
+                 n_out: Sequence[int] = (5, 37, 64), n_in: Sequence[int] = (256, 512, 1280)
+                 ) -> None:
         m = self.m = Maker(rng, n_tokens)
-        n_in = int(rng.choice([256, 512, 1280]))
+        columns = int(rng.choice(n_in))
         sizes = [int(rng.choice(n_out)) for _ in formats]
-        self.x = m.input("T", n_in)
+        self.x = m.input("T", columns)
         m.g.layer, m.g.n_layers = 0, 1
         (self.y,) = m.g.add("rms_norm", (self.x,), name="norm", attrs={"eps": 1e-5},
-                            weights={"w": m.weight("w", n_in)})
-        weights = {f"w{i}": m.weight(f"w{i}", sizes[0] if act else n, n_in, quant=quant)
+                            weights={"w": m.weight("w", columns)})
+        weights = {f"w{i}": m.weight(f"w{i}", sizes[0] if act else n, columns, quant=quant)
                    for i, (n, quant) in enumerate(zip(sizes, formats, strict=True))}
         self.outputs = m.g.add("linear", (self.y,), name="linear", weights=weights,
                                attrs={"act": "silu"} if act else {})

@@ -34,7 +34,7 @@ INCLUDE = re.compile(r'^#include "(.+)"$', re.M)
 NVIDIA_ONLY = frozenset({"attention_mma", "matmul_mma", "moe_mma", "split_rows"})
 """Kernels that WGSL has not: they use the matrix units of NVIDIA's chips (the feature "mma"), by
 primitives that only the port for CUDA and the emulator define."""
-WAIT_THEMSELVES = frozenset({"matvec"})
+WAIT_THEMSELVES = frozenset({"matvec", "norm_quantize", "norm_write", "rms_norm"})
 """Kernels that do something before they wait for the launch before, where launches may begin early
 (the constant PDL). All others wait at once."""
 KINDS = ("in", "out", "struct")
