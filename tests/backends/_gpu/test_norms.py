@@ -11,18 +11,16 @@ import pytest
 import cases
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends._gpu.opening import opened
+from backends._gpu.ptx import ptx
 from backends._gpu.rounding import Rounding
 from cases import running
 from cases.base import Case, Maker
 from unladen.backends._gpu import c_texts
-from unladen.backends._gpu.cuda_like.compiler import compiler_of
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends.base import Backend
-from unladen.backends.cuda.driver import CUDA
 
 Rng = np.random.Generator
 FEATURES = frozenset({"subgroups", "int_dot", "mma", "pdl"})
-TARGET = "compute_90"
 LOAD, BARRIER = r"\bld\.global\S*\.v4\.\S+", "bar.sync"
 
 
@@ -44,15 +42,6 @@ def test_long_rows_are_rounded(backend: Backend, rng: Rng) -> None:
 def test_long_rows(backend: Backend, rng: Rng) -> None:
     for case in cases.registry()["rms_norm"](rng):
         running.check(case, running.Bench(backend, case).run(), precise=False, what=backend.name)
-
-
-def ptx(d: Dispatch) -> str:
-    """The dispatch's kernel as PTX; skips where NVRTC isn't installed."""
-    compiler = compiler_of(CUDA)
-    if compiler is None:
-        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
-    text = c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port).text
-    return compiler.compiled(text, TARGET, f"cuda: kernel {d.kernel}").decode()
 
 
 def norm_and_rounding(rng: Rng) -> Dispatch:
