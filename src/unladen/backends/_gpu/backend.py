@@ -6,7 +6,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
-from unladen.backends._gpu.joining import normed, rounded, rounded_bytes, turned, written
+from unladen.backends._gpu.joining import (
+    normed,
+    rounded,
+    rounded_bytes,
+    rounded_later,
+    rounded_later_bytes,
+    turned,
+    written,
+)
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.lowering.linear import ROUNDED_BINDINGS
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
@@ -71,12 +79,20 @@ class GpuBackend(Backend):
                 self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
                 if len(w.shape) > 1)
 
+        def takes_tiles(product: Node) -> bool:
+            kept = (self.weight_format(device, product, w) for w in product.weights.values()
+                    if len(w.shape) > 1)
+            return takes_codes(product) and all(
+                quant is not None and file_format(quant) != quant for quant in kept)
+
         rounds = (self.family.has_kernel(NORM_QUANTIZE)
                   and target.max_storage_buffers >= ROUNDED_BINDINGS)
         norms = rounded(nodes, inner, takes_codes) if rounds else []
+        later = rounded_later(nodes, inner, takes_tiles) if self._has(device, "mma") else []
         by_norms = {value for each in normed(nodes, inner, target) for value in each.passed}
         return {**dict.fromkeys(by_norms.union(turned(nodes, inner)), 0),
-                **{y: rounded_bytes(y, target, limits) for y in norms}}
+                **{y: rounded_bytes(y, target, limits) for y in norms},
+                **{y: rounded_later_bytes(y, limits) for y in later}}
 
     def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
                       ) -> Set[Value]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes, normed, turned, written
+from unladen.backends._gpu.joining import code_bytes, normed, only_few_coded, turned, written
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import TILE_TOKENS, RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
@@ -91,7 +91,8 @@ class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
-    :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
+    :mod:`unladen.backends._gpu.joining`. ``few_rounded``: those rounded in steps of few rows alone.
+    ``done_for_few``: nodes that other nodes' dispatches
     replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
@@ -103,6 +104,7 @@ class Lowering:
         self.rounded = {n.outputs[0] for n in segment.nodes
                         if n.op == "rms_norm" and segment.stored.get(n.outputs[0])}
         inner = segment.stored.keys() | segment.passed
+        self.few_rounded = set(self.rounded) if only_few_coded(target) else set()
         self.turned = turned(segment.nodes, inner)
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
