@@ -13,7 +13,7 @@ from cases.base import Maker
 from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.dispatch import Dispatch
-from unladen.backends._gpu.lowering._products import FEW_ROWS
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 
 Rng = np.random.Generator
 MATRICES = FEATURES | {"mma"}
