@@ -1,6 +1,7 @@
 #use step order
 // y = the place of each row's largest number, or -1. A workgroup takes TILE numbers, four at a time
-// with FOURS, and leaves the best (key, place). With LAST, a workgroup chooses among those of a row.
+// with FOURS, and leaves the best (key, place). With LAST, a workgroup chooses among those of a
+// row.
 typedef struct {
   u32 n, n_tiles;
 } Params;

@@ -1,9 +1,9 @@
 // A quarter of a workgroup's subgroups multiplies a tile.
 #define TEAMS 4u
 #use step tile_rows bias exp activation
-// y = act(x w^T) * (x w1^T) for few rows of x and weights in tiles: a workgroup multiplies two tiles
-// of w and those of w1 beside them with NT rows of x, all four at the same time. With ROUNDED the 32
-// columns of y that it makes are stored as int8 with one scale, else as they are.
+// y = act(x w^T) * (x w1^T) for few rows of x and weights in tiles: a workgroup multiplies two
+// tiles of w and those of w1 beside them with NT rows of x, all four at the same time. With ROUNDED
+// the 32 columns of y that it makes are stored as int8 with one scale, else as they are.
 #if ROUNDED
 #use rounding
 #bind out u32 y_codes
