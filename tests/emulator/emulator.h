@@ -139,6 +139,15 @@ inline void copy_bulk(const SharedArray<u4> &to, u32 i, const Memory &from, u64 
   copy_in_bulk(&to.data[i], from.data + at, n, CHECKS ? &to.cells[i] : nullptr, to.name, i, where);
 }
 
+inline u32 largest_in_subgroup(u32 x, const char *file, int line) {
+  meet(&x, 1, file, line);
+  u32 largest = 0;
+  for (u32 i = 0; i < 32u; i++) {
+    if (given_by(i)[0] > largest) largest = given_by(i)[0];
+  }
+  return largest;
+}
+
 } // namespace emulator
 
 typedef emulator::In<u32> Bytes;
@@ -180,6 +189,7 @@ typedef emulator::In<u32> Bytes;
 #define IN_SUBGROUP (LANE % 32u)
 #define subgroup_add(x) emulator::in_subgroup(x, 0, __FILE__, __LINE__)
 #define subgroup_max(x) emulator::in_subgroup(x, 1, __FILE__, __LINE__)
+#define subgroup_max_u32(x) emulator::largest_in_subgroup(x, __FILE__, __LINE__)
 
 #define copy_async(to, i, from, at) emulator::copy_async(to, i, (from).memory, at)
 #define copy_commit() emulator::end_group_of_copies()

@@ -19,6 +19,7 @@ from tests.parity.recipes import answer, error
 from emulator import backend as emulator
 from unladen import Model
 from unladen.backends import backend_of
+from unladen.backends._gpu.step import Size
 
 DEVICE = ["emulator:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
@@ -119,3 +120,20 @@ def test_a_model_makes_no_fault(make_model: Callable[..., Path], features: str,
                 model.generate(prompt, temperature=0.0, max_tokens=4)
     if not features:
         assert error(found["emulator:0"], found["reference"]) < F16_CACHE
+
+
+@pytest.mark.parametrize("features", ["subgroups,int_dot,mma", "subgroups,int_dot,mma,wgmma"])
+def test_dispatches_of_a_decode_step(make_model: Callable[..., Path], fast: None, features: str,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight for each layer: norms and gated products round rows for the products after them, so
+    only the results of attention have a dispatch for that."""
+    monkeypatch.setenv(emulator.FEATURES_VARIABLE, features)
+    n_layers, step = 4, Size(1, 1, 1, 1, True, frozenset())
+    path = make_model("llama", n_embd=64, n_layers=n_layers, quant="Q8_0")
+    with Model(path, devices=DEVICE, context_size=64) as model:
+        ((_, program),) = model.engine.plan._programs
+        assert isinstance(program, emulator.EmulatorProgram)
+        kernels = [d.kernel for d in program.lowered.dispatches if d.grid(step) is not None]
+    assert kernels.count("norm_quantize") == 2 * n_layers + 1
+    assert kernels.count("gated_rows") == kernels.count("quantize") == n_layers
+    assert len(kernels) <= 8 * n_layers + 9

@@ -81,6 +81,18 @@ def several(rng: Rng) -> Case:
     return product("Q6_K", 3, rng, 32, 512)
 
 
+def gated(rng: Rng) -> Case:
+    m = Maker(rng, 3)
+    return m.case("linear", m.input("T", 256), attrs={"act": "silu"}, weights={
+        f"w{i}": m.weight(f"w{i}", 64, 256, quant="Q4_K") for i in range(2)})
+
+
+def norm(rng: Rng) -> Case:
+    m = Maker(rng, 3)
+    return m.case("rms_norm", m.input("T", 96), weights={"w": m.weight("w", 96)},
+                  attrs={"eps": 1e-5})
+
+
 def experts(rng: Rng) -> Case:
     return moe.one(rng, 40, 4, 2, "silu", "Q8_0", "Q8_0", twists=("gate_up",),
                    sizes=(256, 256))
@@ -102,7 +114,7 @@ DRAWS = 20
 """How often a case is drawn until a fault is told: some histories are too short for it."""
 TILE, BULK = "parts/mma_tile.h", "parts/bulk_tile.h"
 PAIR, UNITS = "parts/pair_sums.h", "parts/tile_units.h"
-MANY, SOME = "matmul_mma.h", "attention_mma.h"
+MANY, SOME, GATED = "matmul_mma.h", "attention_mma.h", "gated_rows.h"
 AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
 FAULTS = {
@@ -207,6 +219,25 @@ FAULTS = {
         "isn't a multiple of 16: prefetches"),
     "few rows, from an odd place": (few, "matvec.h", instead(
         "rows[0], R * m.row_bytes", "rows[0] + 8u, 16u"), "misaligned: prefetches"),
+    "rounded rows, columns of other scales": (few, "parts/runs.h", instead(
+        "m < 4u * RUNS; m *= 2u", "m < 2u * RUNS; m *= 2u"), WRONG),
+    "gated rows, a barrier less": (gated, GATED, without("BARRIER();", 0), RACE),
+    "gated rows, half of the threads wait": (gated, GATED, instead(
+        "  // A subgroup has the columns", f"  {HALF}\n  // A subgroup has the columns"),
+        "deadlock"),
+    "gated rows, no wait for the launch before": (gated, GATED, without("wait_for_previous();"),
+                                                  "not waited for the launch before"),
+    "gated rows, tiles after the last": (gated, GATED, instead(
+        "rows[0], R * m.row_bytes", "rows[0], 2u * R * m.row_bytes"), "out of bounds: prefetches"),
+    "gated rows, the first tile twice": (gated, GATED, instead(
+        "first + team / 2u * R", "first"), WRONG),
+    "gated rows, one further": (gated, GATED, instead(
+        "if (is_there) y[i] = value;", "if (is_there) y[i ^ 1u] = value;"), WRONG),
+    "norms, no wait for the launch before": (norm, "rms_norm.h", without("wait_for_previous();"),
+                                             "not waited for the launch before"),
+    "norms, weights after the last": (norm, "rms_norm.h", instead(
+        "min_u32(params.size, params.period - from)", "(params.size + 4u)"),
+        "out of bounds: prefetches"),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),

@@ -1,4 +1,5 @@
-"""A case of a norm whose rows are rounded to int8 as they are made, for the products of them."""
+"""Cases of a norm, or of a gated product, whose rows are rounded to int8 as they are made, for the
+products of them."""
 
 from __future__ import annotations
 
@@ -24,15 +25,16 @@ class Rounding:
     """A norm and products of its rows, of a step at random."""
 
     def __init__(self, rng: Rng, formats: Sequence[str], n_tokens: int, *, act: bool = False,
-                 n_out: Sequence[int] = (5, 37, 64)) -> None:
+                 n_out: Sequence[int] = (5, 37, 64), n_in: Sequence[int] = (256, 512, 1280)
+                 ) -> None:
         m = self.m = Maker(rng, n_tokens)
-        n_in = int(rng.choice([256, 512, 1280]))
+        columns = int(rng.choice(n_in))
         sizes = [int(rng.choice(n_out)) for _ in formats]
-        self.x = m.input("T", n_in)
+        self.x = m.input("T", columns)
         m.g.layer, m.g.n_layers = 0, 1
         (self.y,) = m.g.add("rms_norm", (self.x,), name="norm", attrs={"eps": 1e-5},
-                            weights={"w": m.weight("w", n_in)})
-        weights = {f"w{i}": m.weight(f"w{i}", sizes[0] if act else n, n_in, quant=quant)
+                            weights={"w": m.weight("w", columns)})
+        weights = {f"w{i}": m.weight(f"w{i}", sizes[0] if act else n, columns, quant=quant)
                    for i, (n, quant) in enumerate(zip(sizes, formats, strict=True))}
         self.outputs = m.g.add("linear", (self.y,), name="linear", weights=weights,
                                attrs={"act": "silu"} if act else {})
@@ -77,7 +79,8 @@ class Rounding:
         for value in (self.x, self.y, *self.outputs):
             offsets[value] = n_bytes
             n_bytes += -(-taken.get(value, 4 * m.limits.count(value.shape)) // 256) * 256
-        scratch = backend.scratch_bytes(device, linear, m.limits, options)
+        scratch = max(backend.scratch_bytes(device, node, m.limits, options)
+                      for node in self.graph.nodes)
         arena = backend.alloc(device, n_bytes + scratch + 64, "arena")
         backend.write(arena, np.full(arena.nbytes, 0xff, np.uint8))
         backend.write(arena, running.as_bytes(m.inputs[self.x]), offsets[self.x])
@@ -108,3 +111,20 @@ class Rounding:
         size = Size(n, m.batch.n_outputs, 1, 1, n == m.batch.n_seqs, frozenset())
         return [d.kernel for d in program.lowered.dispatches  # type: ignore[attr-defined]
                 if d.grid(size) is not None], found
+
+
+class Feeding(Rounding):
+    """A gated product and a product of its rows, of a step at random. ``formats``: of the weights
+    of each."""
+
+    def __init__(self, rng: Rng, formats: tuple[str, str], n_tokens: int) -> None:
+        m = self.m = Maker(rng, n_tokens)
+        columns, n_hidden = int(rng.choice([256, 512, 2048])), 256
+        self.x = m.input("T", columns)
+        m.g.layer, m.g.n_layers = 0, 1
+        (self.y,) = m.g.add("linear", (self.x,), name="gate", attrs={"act": "silu"}, weights={
+            "w0": m.weight("gate", n_hidden, columns, quant=formats[0]),
+            "w1": m.weight("up", n_hidden, columns, quant=formats[0])})
+        self.outputs = m.g.add("linear", (self.y,), name="down", attrs={}, weights={
+            "w0": m.weight("down", 48, n_hidden, quant=formats[1])})
+        self.graph = m.g.finish(y0=self.outputs[0])

@@ -12,6 +12,8 @@ from unladen.backends._gpu.joining import (
     normed,
     rounded,
     rounded_bytes,
+    rounded_later,
+    rounded_later_bytes,
     turned,
     written,
 )
@@ -82,14 +84,22 @@ class GpuBackend(Backend):
             return takes_codes(product, "mma") and all(
                 in_tiles(file_format(w.quant), w.shape) for w in _matrices(product))
 
+        def takes_tiles(product: Node) -> bool:
+            kept = (self.weight_format(device, product, w) for w in product.weights.values()
+                    if len(w.shape) > 1)
+            return takes_codes(product) and all(
+                quant is not None and file_format(quant) != quant for quant in kept)
+
         rounds = (self.family.has_kernel(NORM_QUANTIZE)
                   and target.max_storage_buffers >= ROUNDED_BINDINGS)
         norms = rounded(nodes, inner, takes_codes) if rounds else []
+        later = rounded_later(nodes, inner, takes_tiles) if self._has(device, "mma") else []
         by_norms = {value for each in normed(nodes, inner, target) for value in each.passed}
         return {**dict.fromkeys(by_norms.union(turned(nodes, inner)), 0),
                 **{y: rounded_bytes(y, target, limits) for y in norms},
                 **{y: attended_bytes(y, limits) for y, product in attended(nodes, inner).items()
-                   if takes_few_codes(product)}}
+                   if takes_few_codes(product)},
+                **{y: rounded_later_bytes(y, limits) for y in later}}
 
     def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
                       ) -> Set[Value]:

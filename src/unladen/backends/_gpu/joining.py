@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -139,12 +139,18 @@ def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Nod
             ) -> list[Value]:
     """The outputs of norms that are rounded to int8 as soon as they are made, for all products that
     read them. ``takes_codes``: whether all weights of a product meet int8."""
-    readers: dict[Value, list[Node]] = {}
-    for node in nodes:
-        for value in node.inputs:
-            readers.setdefault(value, []).append(node)
+    readers = _readers(nodes)
     return [y for y in (n.outputs[0] for n in nodes if _is_norm_of_rows(n)) if y in inner
-            and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
+            and all(_is_product_of(n, y) and takes_codes(n) for n in readers[y])]
+
+
+def rounded_later(nodes: Sequence[Node], inner: Set[Value], takes_tiles: Callable[[Node], bool]
+                  ) -> list[Value]:
+    """The results of gated products that may be rounded to int8 as soon as they are made, in steps
+    of few rows. ``takes_tiles``: whether all weights of a product are in tiles and meet int8."""
+    readers = _readers(nodes)
+    return [y for y in (n.outputs[0] for n in nodes if n.op == "linear" and "act" in n.attrs)
+            if y in inner and all(_is_product_of(n, y) and takes_tiles(n) for n in readers[y])]
 
 
 def attended(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
@@ -183,6 +189,11 @@ def rounded_bytes(value: Value, target: Target, limits: Limits) -> int:
     return max(codes, 4 * limits.count(value.shape)) if only_few_coded(target) else codes
 
 
+def rounded_later_bytes(value: Value, limits: Limits) -> int:
+    """Bytes for the rows of ``value``: as float32, or as int8 where rows are few."""
+    return max(4 * limits.count(value.shape), sum(code_bytes(value, limits)))
+
+
 def code_bytes(value: Value, limits: Limits) -> tuple[int, int]:
     """Bytes for the rows of ``value`` as int8, and for the scales and sums of their runs."""
     return coded_bytes(limits.count(value.shape))
@@ -192,6 +203,14 @@ def coded_bytes(n: int) -> tuple[int, int]:
     """Bytes for ``n`` numbers as int8, and for the scales and sums of their runs."""
     codes = -(-n // ALIGNMENT) * ALIGNMENT
     return codes, -(-codes // RUN) * 8
+
+
+def _readers(nodes: Sequence[Node]) -> Mapping[Value, list[Node]]:
+    found = defaultdict[Value, list[Node]](list)
+    for node in nodes:
+        for value in node.inputs:
+            found[value].append(node)
+    return found
 
 
 def _n_readers(nodes: Sequence[Node]) -> Mapping[Value, int]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.joining import RUN
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering.base import Lowering, numbers, rows_word
 from unladen.backends._gpu.step import Size
@@ -23,7 +22,7 @@ PADDED = 128
 PARTS = {"F16": 2, "BF16": 3, HALF: 1}
 """How many numbers of 16 bits stand for one of float32, by the form's name without its end."""
 QUANTIZE_THREADS = 64
-"""Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
+"""Threads of a workgroup that rounds x. Each thread takes four columns."""
 SPLIT_THREADS = 128
 """Threads of a workgroup that splits a row of x."""
 WARP = 32
@@ -171,13 +170,19 @@ def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Ra
         if is_joined and size.n_splits > 1:
             return None
         n = size.rows(rows)
-        n_groups = -(-n * n_in // (QUANTIZE_THREADS * RUN * runs))
+        n_groups = -(-n * n_in // (4 * QUANTIZE_THREADS))
         return (*fold(n_groups), 1) if n and wanted(n) else None
 
     low.emit("quantize", grid, QUANTIZE_THREADS,
              {"m": numbers(n_in), "x": x, "codes": at[0], "scales": at[1]},
-             {"ROW_KIND": rows_word(rows), **({"RUNS": runs} if runs > 1 else {})})
+             {"ROW_KIND": rows_word(rows), "KEPT": 1, **run_constants(low, runs)})
     return {"x_codes": at[0], "x_scales": at[1]}
+
+
+def run_constants(low: Lowering, runs: int) -> Constants:
+    """The constants of kernels that round rows, with ``runs`` runs of 16 columns for a scale.
+    Threads meet by shuffles on chips with matrix units, elsewhere in the workgroup's memory."""
+    return {"RUNS": runs, "SHUFFLES": "mma" in low.target.features}
 
 
 def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.backends._gpu.lowering._rounds import PAIR_BYTES, THREADS, chosen_grid
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, n_cols, numbers
+from unladen.backends._gpu.lowering.base import Lowering, OpLowering, n_cols, numbers, threads_for
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node
 from unladen.types import Limits
@@ -18,6 +18,7 @@ class Argmax(OpLowering):
 
     op = "argmax"
     kernels = frozenset({"argmax"})
+    features = frozenset({"subgroups"})
 
     def lower(self, low: Lowering, node: Node) -> None:
         (x,), (y,) = node.inputs, node.outputs
@@ -25,8 +26,9 @@ class Argmax(OpLowering):
         params = numbers(n_cols(x), n_tiles)
         tiles = low.scratch(0, self.scratch_bytes(node, low.segment.limits, low.segment.options))
         low.emit("argmax", chosen_grid(node, n_tiles), THREADS,
-                 {"params": params, "tiles": tiles, "x": low.value(x)}, {"TILE": TILE})
-        low.emit("argmax", chosen_grid(node, 1), THREADS,
+                 {"params": params, "tiles": tiles, "x": low.value(x)},
+                 {"TILE": TILE, "FOURS": n_cols(x) % 4 == 0})
+        low.emit("argmax", chosen_grid(node, 1), threads_for(4 * n_tiles),
                  {"params": params, "tiles": tiles, "y": low.value(y)}, {"LAST": True})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:

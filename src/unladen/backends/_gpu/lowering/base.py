@@ -16,6 +16,7 @@ from unladen.backends._gpu.joining import (
     attended,
     code_bytes,
     normed,
+    only_few_coded,
     turned,
     whole_bytes,
     written,
@@ -98,9 +99,10 @@ class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``attended``, ``written`` by product, and ``normed`` by write: see the functions of
-    :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
-    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention.
-    ``split_keys``: the keys of a workgroup's share in a decode step."""
+    :mod:`unladen.backends._gpu.joining`. ``few_rounded``: those rounded in steps of few rows alone.
+    ``done_for_few``: nodes that other nodes' dispatches replace in steps of few rows.
+    ``tile_tokens``: the most tokens of a tile of attention. ``split_keys``: the keys of a
+    workgroup's share in a decode step."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -112,6 +114,7 @@ class Lowering:
                         if n.op == "rms_norm" and segment.stored.get(n.outputs[0])}
         inner = segment.stored.keys() | segment.passed
         self.attended = attended(segment.nodes, segment.stored.keys())
+        self.few_rounded = set(self.rounded) if only_few_coded(target) else set()
         self.turned = turned(segment.nodes, inner)
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 
-from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
+from unladen.backends._gpu.dispatch import Ranges
+from unladen.backends._gpu.joining import Written, code_bytes
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._cached import bindings, cached
+from unladen.backends._gpu.lowering._gated import gated, gated_scratch
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
@@ -17,17 +18,14 @@ from unladen.backends._gpu.lowering._products import (
     product,
 )
 from unladen.backends._gpu.lowering.base import (
-    ELEMENT_THREADS,
     Lowering,
     OpLowering,
-    activation_flag,
     n_cols,
     numbers,
     rows_word,
     symbol,
 )
-from unladen.backends._gpu.step import Size
-from unladen.backends._gpu.target import ALIGNMENT, Range
+from unladen.backends._gpu.target import Range
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
@@ -58,7 +56,7 @@ class Linear(OpLowering):
     def lower(self, low: Lowering, node: Node) -> None:
         coded = _prepared(low, node)
         if "act" in node.attrs:
-            _gated(low, node, coded)
+            gated(low, node, coded, _operand(low, node), _many(low, node))
             return
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
         written = cached(low, node, pieces)
@@ -78,7 +76,7 @@ class Linear(OpLowering):
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
         codes = 0 if options.precise else sum(code_bytes(node.inputs[0], limits))
-        return _gated_scratch(limits, node) + codes
+        return gated_scratch(limits, node) + codes
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
@@ -89,7 +87,7 @@ class Linear(OpLowering):
 
 
 def _operand(low: Lowering, node: Node) -> Ranges:
-    """The bindings of x for few rows: as int8 where its norm rounded it, else as float32."""
+    """The bindings of x for few rows: as int8 where what made it rounded it, else as float32."""
     x = node.inputs[0]
     if x not in low.rounded:
         return {"x": low.value(x)}
@@ -99,15 +97,16 @@ def _operand(low: Lowering, node: Node) -> Ranges:
 
 def _many(low: Lowering, node: Node) -> Ranges:
     """The bindings of x for many rows."""
-    return {"x": low.value(node.inputs[0])} if only_few_coded(low.target) else _operand(low, node)
+    x = node.inputs[0]
+    return {"x": low.value(x)} if x in low.few_rounded else _operand(low, node)
 
 
 def _prepared(low: Lowering, node: Node) -> Prepared:
     """Append the dispatches that bring x into the forms that the weights are multiplied with."""
     few = _operand(low, node) if node.inputs[0] in low.rounded else {}
-    if few and not only_few_coded(low.target):
+    if few and node.inputs[0] not in low.few_rounded:
         return Prepared(few)
-    at = _gated_scratch(low.segment.limits, node)
+    at = gated_scratch(low.segment.limits, node)
     if node.inputs[0] in low.attended:
         few = _joined_codes(low, node)
     coded = _quantized(low, node, at, few=not few)
@@ -185,70 +184,3 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Pre
     rows = symbol(node.outputs[0])
     few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
              ranges, {**flags, "ROW_KIND": rows_word(rows)}, coded)
-
-
-def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
-    """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
-    written to scratch memory, and the kernel of ``glu`` reads them."""
-    y = node.outputs[0]
-    rows, out = symbol(y), low.value(y)
-    both = matrices(low, node, "w0"), matrices(low, node, "w1")
-    biases: dict[str, Range | bytes] = {
-        name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
-        if role in node.weights}
-    # Weights of different formats, or in different places, may be cut into other pieces.
-    cuts = [[(m.quant, m.in_tiles, m.first_row, m.n_rows) for m in found] for found in both]
-    together = cuts[0] == cuts[1] and "residual" not in node.attrs
-    if together:
-        for a, b in zip(*both, strict=True):
-            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
-                                                **_operand(low, node), **biases}
-            few_rows(low, a, a.n_groups, rows, ranges, {
-                "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
-                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded)
-    _gated_apart(low, node, both, coded, few=not together)
-
-
-def _gated_apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], coded: Prepared,
-                 *, few: bool) -> None:
-    y = node.outputs[0]
-    rows, cols = symbol(y), n_cols(y)
-    if not few and low.most(rows) <= FEW_ROWS:
-        return
-    size = _product_bytes(low.segment.limits, node)
-    halves = [low.scratch(i * size, size) for i in range(2)]
-    for i, found in enumerate(both):
-        extra: dict[str, Range | bytes] = {**_many(low, node), "y": halves[i]}
-        if f"b{i}" in node.weights:
-            extra["bias"] = low.vector(node, f"b{i}")
-        for m in found:
-            product(low, m, rows, extra, coded, few=few)
-
-    def grid(size: Size) -> Groups | None:
-        n = size.rows(rows)
-        if n == 0 or (not few and n <= FEW_ROWS):
-            return None
-        return *fold(-(-n * cols // ELEMENT_THREADS)), 1
-
-    # A dispatch must not bind a range twice where it writes to it, so the sum has another place.
-    is_last = "residual" not in node.attrs
-    out = low.value(y) if is_last else low.scratch(2 * size, size)
-    # The fields of glu's Params: one gate for each column, no limit, no offset.
-    params = numbers(cols, 1, 0.0, 0.0, 0.0)
-    low.emit("glu", grid, ELEMENT_THREADS,
-             {"params": params, "a": halves[0], "b": halves[1], "y": out},
-             {"ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
-    if not is_last:
-        low.emit("add", grid, ELEMENT_THREADS, {
-            "params": numbers(cols), "a": out, "b": low.value(node.inputs[-1]),
-            "y": low.value(y)}, {"ROW_KIND": rows_word(rows)})
-
-
-def _gated_scratch(limits: Limits, node: Node) -> int:
-    """Bytes for both products of a gated unit, and for its result where a residual is added."""
-    n = 0 if "act" not in node.attrs else 3 if "residual" in node.attrs else 2
-    return n * _product_bytes(limits, node)
-
-
-def _product_bytes(limits: Limits, node: Node) -> int:
-    return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT

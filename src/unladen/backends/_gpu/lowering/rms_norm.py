@@ -5,6 +5,7 @@ from __future__ import annotations
 from unladen.backends._gpu.joining import only_few_coded
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends._gpu.lowering._norm import norm
+from unladen.backends._gpu.lowering._tiles import run_constants
 from unladen.backends._gpu.lowering.base import (
     ANY,
     Lowering,
@@ -14,6 +15,7 @@ from unladen.backends._gpu.lowering.base import (
     symbol,
     threads_for,
 )
+from unladen.backends._gpu.target import Constants
 from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
 
@@ -45,8 +47,7 @@ class RmsNorm(OpLowering):
         size = group_of(node)
         lengths = [size, *(w.n_elements for w in node.weights.values())]
         at_once = 4 if all(n % 4 == 0 for n in lengths) else 1
-        kept = min(MOST_KEPT, -(-size // (at_once * threads_for(size))))
-        norm(low, node, at_once, {"FOURS": at_once == 4, "KEPT": kept}, within)
+        norm(low, node, at_once, {"FOURS": at_once == 4, **_kept(size, at_once)}, within)
 
 
 def _rounded(low: Lowering, node: Node, within: range) -> None:
@@ -55,7 +56,16 @@ def _rounded(low: Lowering, node: Node, within: range) -> None:
     (x,), (y,) = node.inputs, node.outputs
     codes, scales = low.codes(y)
     tiles = any(low.reads_tiles(each) for each in low.segment.nodes if y in each.inputs)
+    kept = _kept(n_cols(y), 4)
     low.one_each(NORM_QUANTIZE, y, 1, threads_for(n_cols(y)), {
         "params": numbers(n_cols(y), node.float_attr("eps")), "x": low.value(x), "codes": codes,
         "scales": scales, **{role: low.vector(node, role) for role in node.weights}},
-                 {"WEIGHT": "w" in node.weights, "RUNS": 2 if tiles else 1}, within)
+                 {"WEIGHT": "w" in node.weights, **run_constants(low, 2 if tiles else 1), **kept},
+                 within)
+
+
+def _kept(size: int, at_once: int) -> Constants:
+    """The constants that say how many items of ``at_once`` columns a thread keeps of a row of
+    ``size`` columns, and whether the row has more."""
+    n_items = -(-size // (at_once * threads_for(size)))
+    return {"KEPT": min(MOST_KEPT, n_items), "LONGER": n_items > MOST_KEPT}

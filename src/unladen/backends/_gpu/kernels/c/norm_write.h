@@ -37,12 +37,13 @@ FN void norm_head(ARGS, int is_query, u32 from) {
   for (u32 d = LANE; d < params.k_numbers; d += WG) {
     const float own = is_query ? x[from + d] : k[from + d];
     normed[d] = own;
+    rotated[d] = is_query ? query_w[d] : key_w[d];  // only this thread reads it, below
     s += own * own;
   }
   const float mean = sum_all(args, s) / (float)params.k_numbers;
   const float factor = 1.0f / sqrt_f32(mean + (is_query ? params.query_eps : params.key_eps));
   for (u32 d = LANE; d < params.k_numbers; d += WG) {
-    normed[d] = normed[d] * factor * (is_query ? query_w[d] : key_w[d]);
+    normed[d] = normed[d] * factor * rotated[d];
   }
   BARRIER();
 }
@@ -63,8 +64,20 @@ KERNEL(norm_write) {
   const u32 n_each = params.n_queries + params.n_heads;
   const u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
   const u32 t = group / n_each;
-  if (t >= n_rows(args, ROW_KIND)) return;
   const int is_query = group % n_each < params.n_queries;
+#if PDL
+  // The weights come closer while the launch before this one ends.
+  if (LANE == 0u) {
+    if (is_query) {
+      prefetch(query_w, 0u, params.k_numbers / 4u * 16u);
+    } else {
+      prefetch(key_w, 0u, params.k_numbers / 4u * 16u);
+    }
+  }
+  wait_for_previous();
+#end
+  // Only a folded grid has workgroups beyond the last head.
+  if (GROUP_Y > 0u && t >= n_rows(args, ROW_KIND)) return;
   const u32 head = is_query ? group % n_each : group % n_each - params.n_queries;
   const u32 row = t * (is_query ? params.n_queries : params.n_heads) + head;
   norm_head(args, is_query, row * params.k_numbers);

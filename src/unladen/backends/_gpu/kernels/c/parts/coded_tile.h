@@ -33,7 +33,7 @@ FN void fill(ARGS, Bytes b, u32 w_row, u32 x_row, u32 block, u32 u) {
   x_tile[place(row, four + 1u)] = rounded(hi, inverse);
   if (LANE % 4u == 0u) {
     w_scale[row] = scales(args, b, at, u);
-    x_scale[row] = F4(all.x / 127.0f, all.y, all.z, 0.0f);
+    x_scale[row] = F4(scale_of(all.x), all.y, all.z, 0.0f);
   }
 }
 

@@ -58,7 +58,7 @@ FN void activations(ARGS, u32 n_in, u32 at, u32 p, u32 first, PRIVATE Activation
     }
   }
   const float inverse_lo = inverse_scale(largest_lo), inverse_hi = inverse_scale(largest_hi);
-  out->scale = F2(largest_lo / 127.0f, largest_hi / 127.0f);
+  out->scale = F2(scale_of(largest_lo), scale_of(largest_hi));
   for (u32 k = 0u; k < GROUP; k++) {
     out->codes[k] = U2(rounded(lo[k], inverse_lo), rounded(hi[k], inverse_hi));
   }

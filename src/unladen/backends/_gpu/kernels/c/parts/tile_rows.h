@@ -17,6 +17,11 @@
 #else
 #define TOGETHER (NT == 1u ? 4u : 2u)
 #end
+// Subgroups that multiply the same rows of w.
+#ifndef TEAMS
+#define TEAMS 1u
+#endif
+#define WARPS (WG / 32u / TEAMS)
 // What a thread holds: the address of the first row, and the sums of one row, OWN_ROW. The last
 // address of n rows is PER_ADDRESS rows before their end: a grid may have more groups than tiles.
 #define ADDRESSES 1u
@@ -152,12 +157,13 @@ FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE con
   for (u32 n = 0u; n < 2u * NT; n++) own[n] = 0.0f;
 #end
   const u32 n_chunks = n_in / 64u, n_whole = n_chunks / TOGETHER * TOGETHER;
-  for (u32 each = TOGETHER * SUBGROUP; each < n_whole; each += TOGETHER * (WG / 32u)) {
+  const u32 warp = TEAMS == 1u ? SUBGROUP : SUBGROUP % WARPS;
+  for (u32 each = TOGETHER * warp; each < n_whole; each += TOGETHER * WARPS) {
     const u32 c = CHUNKS > TOGETHER ? each % CHUNKS : 0u, i = each / CHUNKS;
     add_chunks(args, b, n_in, rows[0] + i * TILE_BYTES, c, i * TILE_COLUMNS, TOGETHER, xs, own);
   }
   if (CHUNKS % TOGETHER != 0u) {
-    for (u32 each = n_whole + SUBGROUP; each < n_chunks; each += WG / 32u) {
+    for (u32 each = n_whole + warp; each < n_chunks; each += WARPS) {
       add_chunks(args, b, n_in, rows[0] + each / CHUNKS * TILE_BYTES, each % CHUNKS,
                  each / CHUNKS * TILE_COLUMNS, 1u, xs, own);
     }

@@ -62,6 +62,18 @@ FN float subgroup_max(float x) {
   return x;
 }
 
+FN u32 subgroup_max_u32(u32 x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, x);
+#else
+  for (int m = 16; m; m >>= 1) {
+    const u32 other = __shfl_xor_sync(0xffffffffu, x, m);
+    x = other > x ? other : x;
+  }
+  return x;
+#endif
+}
+
 FN float as_f32(u32 bits) { return __uint_as_float(bits); }
 FN u32 as_u32(float x) { return __float_as_uint(x); }
 FN u32 u32_of(int x) { return (u32)x; }

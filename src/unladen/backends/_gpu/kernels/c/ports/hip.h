@@ -58,6 +58,14 @@ FN float subgroup_max(float x) {
   return x;
 }
 
+FN u32 subgroup_max_u32(u32 x) {
+  for (int m = 16; m; m >>= 1) {
+    const u32 other = __shfl_xor(x, m, 32);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
 FN float as_f32(u32 bits) { return __uint_as_float(bits); }
 FN u32 as_u32(float x) { return __float_as_uint(x); }
 FN u32 u32_of(int x) { return (u32)x; }

@@ -55,6 +55,7 @@ typedef const device u32 *Bytes;
 #define IN_SUBGROUP in_simd_
 #define subgroup_add(x) metal::simd_sum(x)
 #define subgroup_max(x) metal::simd_max(x)
+#define subgroup_max_u32(x) metal::simd_max((u32)(x))
 
 #define F2(x, y) metal::float2(x, y)
 #define F4(x, y, z, w) metal::float4(x, y, z, w)

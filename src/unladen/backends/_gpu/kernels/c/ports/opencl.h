@@ -53,6 +53,7 @@ typedef const __global uint *Bytes;
 #define IN_SUBGROUP ((u32)get_sub_group_local_id())
 #define subgroup_add(x) sub_group_reduce_add(x)
 #define subgroup_max(x) sub_group_reduce_max(x)
+#define subgroup_max_u32(x) sub_group_reduce_max((u32)(x))
 
 #define F2(x, y) ((float2)((x), (y)))
 #define F4(x, y, z, w) ((float4)((x), (y), (z), (w)))
