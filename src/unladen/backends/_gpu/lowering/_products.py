@@ -17,14 +17,13 @@ PLAIN_KERNELS = frozenset({"matvec", "matmul"})
 """The kernels of :func:`product` that read x as float32."""
 CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
 """The kernels that round x to int8, and that multiply x rounded to int8."""
-TILES = MappingProxyType({
-    ("matmul", True): (128, 128), ("matmul", False): (64, 64),
-    ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
-"""Rows of w and of x in a workgroup's tile, by kernel and whether the tile is wide."""
+TILES = MappingProxyType({"matmul": ((16, 64), (64, 64), (128, 128)),
+                          "matmul_coded": ((64, 64), (128, 64))})
+"""Rows of w and of x in a workgroup's tile, by kernel, from small to wide."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
-"""How many wide tiles fill a large GPU. A product with fewer uses small tiles."""
+"""How many tiles fill a large GPU. A product with fewer uses smaller ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +67,12 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     if x.coded and low.target.family.has_codes(m.quant):
         kernel = "matmul_coded"
         taken = {**without_x(ranges), **x.coded}
-    sizes = [TILES[kernel, wide] for wide in (False, True)]
+    sizes = TILES[kernel]
     for i, (tm, tn) in enumerate(sizes):
-        # Workgroup memory that every device has holds two small tiles, or one wide tile.
+        # Workgroup memory that every device has holds two tiles of other sizes, or one wide tile.
+        is_wide = i + 1 == len(sizes)
         low.emit(kernel, _tiles_grid(m, rows, sizes, i), TILE_THREADS, taken, {
-            "TM": tm, "TN": tn, "BUFFERS": 1 if i else 2, "DOUBLE": not i, **flags,
+            "TM": tm, "TN": tn, "BUFFERS": 1 if is_wide else 2, "DOUBLE": not is_wide, **flags,
             **m.constants}, quant=m.quant)
 
 
@@ -127,11 +127,12 @@ def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags:
 def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int,
                 *, by_width: bool = False) -> Grid:
     """The grid of tiles of size ``i`` of ``tiles``, from small to wide. A step takes the widest
-    that fill a large GPU. ``by_width``: and of which the next smaller one has fewer rows of x than
-    the step."""
+    that fill a large GPU. ``by_width``: none of which narrower ones have all rows of the step."""
     def is_taken(k: int, n: int) -> bool:
-        fills = -(-m.n_rows // tiles[k][0]) * -(-n // tiles[k][1]) >= ENOUGH_TILES
-        return k == 0 or (fills and not (by_width and n <= tiles[k - 1][1]))
+        tm, tn = tiles[k]
+        narrower = max((other for _, other in tiles[:k] if other < tn), default=0)
+        fills = -(-m.n_rows // tm) * -(-n // tn) >= ENOUGH_TILES
+        return k == 0 or (fills and not (by_width and n <= narrower))
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)

@@ -58,7 +58,7 @@ SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
 WARPGROUPS = (Sizes((64, 32), (16, 32), 4), Sizes((128, 64), (16, 64), 4),
-              Sizes((256, 128), (16, 128), 2))
+              Sizes((128, 128), (16, 128), 2), Sizes((256, 128), (16, 128), 2))
 """Sizes for four warps that multiply together, from small to wide; a stage has 64 columns of one
 part. See docs/concepts/gpu-kernels.md for the choice."""
 GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
