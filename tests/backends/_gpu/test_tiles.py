@@ -14,8 +14,10 @@ from cases import running
 from cases.base import Case, Maker
 from unladen import quants
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.found import LONGEST_BINDING
 from unladen.backends._gpu.step import Size
 from unladen.backends.base import BackendOptions
+from unladen.errors import OutOfMemory
 from unladen.schedule.needs import needs_of
 
 Rng = np.random.Generator
@@ -123,3 +125,15 @@ def test_small_products_have_more_tiles(n_tokens: int, n_out: int, wanted: tuple
                                         rng: Rng) -> None:
     """Such as a router's, which has few rows of w."""
     assert chosen(backend(), "F32", n_tokens, n_out, rng) == wanted
+
+
+def test_rows_of_x_whose_parts_no_binding_holds_are_refused(rng: Rng) -> None:
+    """Kernels count bytes of a binding in 32 bits. Three parts have more bytes than x itself."""
+    assert LONGEST_BINDING < 1 << 32
+    m = Maker(rng, 256)
+    case = m.case("linear", m.input("T", 512),
+                  weights={"w0": m.weight("w0", 64, 512, quant="BF16")})
+    for features in (FEATURES, FEATURES | {"wgmma"}):
+        running.Bench(backend(features=features, max_binding=2 << 20), case)
+        with pytest.raises(OutOfMemory, match="batch_size"):
+            running.Bench(backend(features=features, max_binding=700 << 10), case)
