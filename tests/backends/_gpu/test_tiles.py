@@ -14,7 +14,10 @@ from cases import running
 from cases.base import Case, Maker
 from unladen import quants
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.found import LONGEST_BINDING
+from unladen.backends._gpu.step import Size
 from unladen.backends.base import BackendOptions
+from unladen.errors import OutOfMemory
 from unladen.schedule.needs import needs_of
 
 Rng = np.random.Generator
@@ -90,3 +93,47 @@ def test_weights_of_several_formats_share_what_x_becomes(rng: Rng) -> None:
     kernels = [d.kernel for d in program.lowered.dispatches]
     assert kernels.count("quantize") == kernels.count("split_rows") == 1
     assert kernels.count("matmul_mma") == 6
+
+
+def chosen(own: EmulatedBackend, quant: str, n_tokens: int, n_out: int, rng: Rng
+           ) -> tuple[int, int, int]:
+    """Rows of w and of x in the tiles that a step takes, and their number."""
+    m = Maker(rng, n_tokens)
+    case = m.case("linear", m.input("T", 256),
+                  weights={"w0": m.weight("w0", n_out, 256, quant=quant)})
+    program: Any = running.Bench(own, case).program
+    size = Size(n_tokens, 1, 1, 1, False, frozenset())
+    (found,) = [(d.constants["TM"], d.constants["TN"], int(np.prod(groups)))
+                for d in program.lowered.dispatches
+                if "TM" in d.constants and (groups := d.grid(size)) is not None]
+    return found
+
+
+@pytest.mark.parametrize(("n_tokens", "n_out", "wanted"), [
+    (2048, 4096, (256, 128, 256)), (512, 8192, (256, 128, 128)), (512, 4096, (128, 128, 128)),
+    (100, 32768, (256, 128, 128)), (64, 16384, (128, 64, 128)), (512, 1024, (64, 32, 256))])
+def test_tiles_of_four_warps(n_tokens: int, n_out: int, wanted: tuple[int, int, int], rng: Rng
+                             ) -> None:
+    """The widest that fill a GPU, and no wider than the step has rows."""
+    own = backend(features=FEATURES | {"wgmma"})
+    assert chosen(own, "Q8_0", n_tokens, n_out, rng) == wanted
+
+
+@pytest.mark.parametrize(("n_tokens", "n_out", "wanted"), [
+    (512, 128, (16, 64, 64)), (512, 1024, (64, 64, 128)), (2048, 2048, (128, 128, 256))])
+def test_small_products_have_more_tiles(n_tokens: int, n_out: int, wanted: tuple[int, int, int],
+                                        rng: Rng) -> None:
+    """Such as a router's, which has few rows of w."""
+    assert chosen(backend(), "F32", n_tokens, n_out, rng) == wanted
+
+
+def test_rows_of_x_whose_parts_no_binding_holds_are_refused(rng: Rng) -> None:
+    """Kernels count bytes of a binding in 32 bits. Three parts have more bytes than x itself."""
+    assert LONGEST_BINDING < 1 << 32
+    m = Maker(rng, 256)
+    case = m.case("linear", m.input("T", 512),
+                  weights={"w0": m.weight("w0", 64, 512, quant="BF16")})
+    for features in (FEATURES, FEATURES | {"wgmma"}):
+        running.Bench(backend(features=features, max_binding=2 << 20), case)
+        with pytest.raises(OutOfMemory, match="batch_size"):
+            running.Bench(backend(features=features, max_binding=700 << 10), case)

@@ -17,10 +17,9 @@ PLAIN_KERNELS = frozenset({"matvec", "matmul"})
 """The kernels of :func:`product` that read x as float32."""
 CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
 """The kernels that round x to int8, and that multiply x rounded to int8."""
-TILES = MappingProxyType({
-    ("matmul", True): (128, 128), ("matmul", False): (64, 64),
-    ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
-"""Rows of w and of x in a workgroup's tile, by kernel and whether the tile is wide."""
+TILES = MappingProxyType({"matmul": ((16, 64), (64, 64), (128, 128)),
+                          "matmul_coded": ((64, 64), (128, 64))})
+"""Rows of w and of x in a workgroup's tile, by kernel, from small to wide."""
 MIN_GROUPS = 2
 """The workgroups for which a multiprocessor must have registers, in products of tiles with one row
 of x, and with x as int8. With so many, NVIDIA's compiler issues all loads of a subgroup's chunks
@@ -28,7 +27,7 @@ before it uses one, and spills nothing."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
-"""How many wide tiles fill a large GPU. A product with fewer uses small tiles."""
+"""How many tiles fill a large GPU. A product with fewer uses smaller ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +71,12 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     if x.coded and low.target.family.has_codes(m.quant):
         kernel = "matmul_coded"
         taken = {**without_x(ranges), **x.coded}
-    sizes = [TILES[kernel, wide] for wide in (False, True)]
+    sizes = TILES[kernel]
     for i, (tm, tn) in enumerate(sizes):
-        # Workgroup memory that every device has holds two small tiles, or one wide tile.
+        # Workgroup memory that every device has holds two tiles of other sizes, or one wide tile.
+        is_wide = i + 1 == len(sizes)
         low.emit(kernel, _tiles_grid(m, rows, sizes, i), TILE_THREADS, taken, {
-            "TM": tm, "TN": tn, "BUFFERS": 1 if i else 2, "DOUBLE": not i, **flags,
+            "TM": tm, "TN": tn, "BUFFERS": 1 if is_wide else 2, "DOUBLE": not is_wide, **flags,
             **m.constants}, quant=m.quant)
 
 
@@ -90,8 +90,8 @@ def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
     many = m.in_tiles and "mma" not in low.features
     by_units = coded and "mma" in low.features
     most = 8 if by_units else 4
-    for n_together, from_rows, to_rows in ((1, 1, 1), (most, 2, low.most(rows) if many else FEW_ROWS
-                                                       )):
+    end = low.most(rows) if many else FEW_ROWS
+    for n_together, from_rows, to_rows in ((1, 1, 1), (most, 2, end)):
         if low.most(rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
@@ -140,11 +140,12 @@ def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags:
 def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int,
                 *, by_width: bool = False) -> Grid:
     """The grid of tiles of size ``i`` of ``tiles``, from small to wide. A step takes the widest
-    that fill a large GPU. ``by_width``: and of which the next smaller one has fewer rows of x than
-    the step."""
+    that fill a large GPU. ``by_width``: none of which narrower ones have all rows of the step."""
     def is_taken(k: int, n: int) -> bool:
-        fills = -(-m.n_rows // tiles[k][0]) * -(-n // tiles[k][1]) >= ENOUGH_TILES
-        return k == 0 or (fills and not (by_width and n <= tiles[k - 1][1]))
+        tm, tn = tiles[k]
+        narrower = max((other for _, other in tiles[:k] if other < tn), default=0)
+        fills = -(-m.n_rows // tm) * -(-n // tn) >= ENOUGH_TILES
+        return k == 0 or (fills and not (by_width and n <= narrower))
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)

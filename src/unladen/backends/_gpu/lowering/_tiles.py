@@ -56,7 +56,7 @@ SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
 WARPGROUPS = (Sizes((64, 32), (16, 32), 8), Sizes((128, 64), (16, 64), 8),
-              Sizes((256, 128), (16, 128), 8))
+              Sizes((128, 128), (16, 128), 8), Sizes((256, 128), (16, 128), 8))
 """Sizes for four warps that multiply together, from small to wide; a stage has 64 columns of one
 part. See docs/concepts/gpu-kernels.md for the choice."""
 STAGE_BYTES, FIXED_BYTES, UNASKED_BYTES = 128, 1 << 10, 48 << 10

@@ -29,6 +29,7 @@ from unladen.backends._gpu.target import Range
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
+from unladen.quants import file_format
 from unladen.types import Limits
 
 MOST_BINDINGS = 13
@@ -114,7 +115,7 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
         return Prepared(coded, few)
     x, split = node.inputs[0], {}
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
-    for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded),
+    for kind in _tiles.kinds_of(node.weights.values(), coded="int_dot" in low.features,
                                 by_warpgroups="wgmma" in low.features):
         sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
@@ -132,18 +133,30 @@ def _joined_codes(low: Lowering, node: Node) -> Ranges:
 
 
 def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:
-    """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
-    result; empty where no weight is multiplied so. ``at``: the place in scratch memory. ``few``:
-    whether few rows are rounded so, too, if weights in tiles need it."""
+    """Append a dispatch that rounds x to int8 for all weights that meet it so, and return the
+    bindings of the result; empty where there are none. ``at``: the place in scratch memory.
+    ``few``: whether few rows are rounded so, too, if weights in tiles need it."""
     x = node.inputs[0]
-    tiles = low.reads_tiles(node)
-    few = few and tiles
-    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not few):
+    for_few, for_many = _meets_codes(low, node)
+    few = few and for_few
+    many = for_many and low.most(symbol(x)) > FEW_ROWS
+    if not (few or many):
         return {}
     codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
-                            2 if tiles else 1, lambda n: few or n > FEW_ROWS)
+                            2 if low.reads_tiles(node) else 1,
+                            lambda n: many if n > FEW_ROWS else few)
+
+
+def _meets_codes(low: Lowering, node: Node) -> tuple[bool, bool]:
+    """Whether a weight meets few rows of x, and many, as int8 that no norm made."""
+    if "int_dot" not in low.features:
+        return False, False
+    placed = [low.placed(node, role) for role in node.weights]
+    in_tiles = {file_format(each.quant) != each.quant for each in placed
+                if low.target.family.has_codes(file_format(each.quant))}
+    return True in in_tiles, bool(in_tiles - {True} if "wgmma" in low.features else in_tiles)
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[list[int]]:

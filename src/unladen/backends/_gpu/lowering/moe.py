@@ -146,10 +146,9 @@ class Shape:
         return self.n_tokens * self.n_used, self.n_ff
 
     def n_tiles(self, n_tokens: int) -> int:
-        """The most tiles of pairs in a step of ``n_tokens``. Each expert may have one tile that
-        isn't full."""
-        n_pairs = n_tokens * self.n_used
-        return n_pairs // ROWS_PER_TILE + min(self.n_held, n_pairs)
+        """The most tiles of pairs in a step of ``n_tokens``. Each expert has one that isn't full
+        or has no pairs."""
+        return n_tokens * self.n_used // ROWS_PER_TILE + self.n_held
 
     def scratch(self) -> tuple[dict[str, tuple[int, int]], int]:
         """Offset and bytes of each array that a node needs while it runs, by name; and the bytes of
@@ -269,7 +268,7 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
 
     pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
     rows: Constants = {"ROW_KIND": rows_word(shape.rows)}
-    low.emit("moe_group", many(lambda size: (1, 1, 1)), TILE_THREADS,
+    low.emit("moe_group", many(lambda size: (shape.n_held, 1, 1)), TILE_THREADS,
              {"params": numbers(shape.n_used), "chosen": at["chosen"], **pairs},
              {"EXPERTS": shape.n_held, "TILE": ROWS_PER_TILE, **rows})
     prepare_x, prepare_hidden = _forms(low, node, shape, at, lambda n: n > FEW_ROWS)

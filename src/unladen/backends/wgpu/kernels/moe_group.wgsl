@@ -1,8 +1,13 @@
 #use step
 // Sorts the pairs of a token and an expert chosen for it by expert, and cuts each expert's pairs
 // into tiles of at most TILE. tiles[0] counts them; each is an expert, its first place in `order`,
-// and a number of pairs. One workgroup does it all. Pairs of one expert stay in the order of the
-// tokens; pairs of experts beyond EXPERTS are left out.
+// and a number of pairs. Pairs of one expert stay in the order of the tokens; pairs of experts
+// beyond EXPERTS are left out.
+//
+// A workgroup takes an expert, and a thread a run of pairs. The tiles of expert e begin at tile
+// s / TILE + e if s pairs are of experts before it. That is enough room for all tiles before them,
+// whatever the numbers of pairs are, so no workgroup waits for another. A tile that isn't needed
+// has no pairs.
 struct Params {
   n_used: u32,
 }
@@ -12,41 +17,49 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> order: array<u32>;
 @group(1) @binding(3) var<storage, read_write> tiles: array<u32>;
 
-var<workgroup> start: array<u32, EXPERTS>;
+// For each thread: pairs of the expert up to the end of the thread's run, and of experts before it.
+var<workgroup> counted: array<vec2u, WG>;
+
+// Replaces the numbers of each thread by their sums over the threads up to it.
+fn add_up(lane: u32) {
+  for (var n = 1u; n < WG; n *= 2u) {
+    workgroupBarrier();
+    var sum = counted[lane];
+    if (lane >= n) { sum += counted[lane - n]; }
+    workgroupBarrier();
+    counted[lane] = sum;
+  }
+  workgroupBarrier();
+}
 
 @compute @workgroup_size(WG)
-fn main(@builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let e = id.x;
   let n_pairs = n_rows(ROW_KIND) * params.n_used;
-  for (var e = lane; e < EXPERTS; e += WG) {
-    var n = 0u;
-    for (var p = 0u; p < n_pairs; p++) { n += select(0u, 1u, chosen[p] == e); }
-    start[e] = n;
+  let each = (n_pairs + WG - 1u) / WG;
+  let first = min(lane * each, n_pairs);
+  let end = min(first + each, n_pairs);
+  var mine = vec2u();
+  for (var p = first; p < end; p++) {
+    mine += select(vec2u(), vec2u(1u), vec2<bool>(chosen[p] == e, chosen[p] < e));
   }
-  workgroupBarrier();
-  if (lane == 0u) {
-    var at = 0u;
-    var n_tiles = 0u;
-    for (var e = 0u; e < EXPERTS; e++) {
-      let n = start[e];
-      start[e] = at;
-      for (var i = 0u; i < n; i += TILE) {
-        tiles[1u + 3u * n_tiles] = e;
-        tiles[2u + 3u * n_tiles] = at + i;
-        tiles[3u + 3u * n_tiles] = min(TILE, n - i);
-        n_tiles++;
-      }
-      at += n;
-    }
-    tiles[0] = n_tiles;
-  }
-  workgroupBarrier();
-  for (var e = lane; e < EXPERTS; e += WG) {
-    var at = start[e];
-    for (var p = 0u; p < n_pairs; p++) {
-      if (chosen[p] == e) {
-        order[at] = p;
-        at++;
-      }
+  counted[lane] = mine;
+  add_up(lane);
+  let all = counted[WG - 1u];
+  var at = all.y + counted[lane].x - mine.x;
+  for (var p = first; p < end; p++) {
+    if (chosen[p] == e) {
+      order[at] = p;
+      at++;
     }
   }
+  let first_tile = all.y / TILE + e;
+  let n_tiles = (all.x + all.y) / TILE + e + 1u - first_tile;
+  for (var i = lane; i < n_tiles; i += WG) {
+    let start = min(i * TILE, all.x);
+    tiles[1u + 3u * (first_tile + i)] = e;
+    tiles[2u + 3u * (first_tile + i)] = all.y + start;
+    tiles[3u + 3u * (first_tile + i)] = min(TILE, all.x - start);
+  }
+  if (e == EXPERTS - 1u && lane == 0u) { tiles[0] = first_tile + n_tiles; }
 }
