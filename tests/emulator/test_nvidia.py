@@ -147,6 +147,12 @@ def test_weights_as_float16(quant: str, size: int, rng: Rng) -> None:
     assert np.all(np.abs(y - w.T[columns]) <= bound.T[columns] * (1 + 2.0 ** -10))
 
 
+@pytest.mark.parametrize("quant", IN_HALVES)
+def test_blocks_beside_tiles(quant: str, rng: Rng) -> None:
+    """Rows that are no multiple of 16 keep their blocks, and the same file of the format."""
+    assert run(product(quant, 2, rng, 20), EmulatorBackend(FOUR_WARPS)) == {"matvec"}
+
+
 def test_an_odd_number_of_slices(rng: Rng) -> None:
     case = product("Q8_0", 17, rng, 48, 3 * 64)
     assert quants.in_tiles("Q8_0", (48, 192))

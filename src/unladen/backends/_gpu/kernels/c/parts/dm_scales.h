@@ -5,6 +5,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d.x, d.y, d.x, d.y);
 }
 
+#if TILED
 #if WGMMA
 #use halves
 // Scales as float16 for fragments.h.
@@ -23,4 +24,5 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[0] = low_twice(words[p]);
   out[3] = out[4] = high_twice(words[p]);
 }
+#end
 #end

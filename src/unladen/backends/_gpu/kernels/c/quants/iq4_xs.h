@@ -20,6 +20,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(s, 0.0f, s, 0.0f);
 }
 
+#if TILED
 #if WGMMA
 #use halves
 // Scales as float16 for fragments.h.
@@ -38,6 +39,7 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[0] = low_twice(words[0]);
   out[1] = out[2] = low_twice(whole_halves(step, 32u, false));
 }
+#end
 #end
 
 FN u2 word_codes(u32 low, u32 high) {

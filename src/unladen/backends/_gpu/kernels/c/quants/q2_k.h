@@ -43,7 +43,6 @@ FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   return F4(d.x * (float)(both & 15u), -(d.y * (float)((both >> 4) & 15u)),
             d.x * (float)((both >> 8) & 15u), -(d.y * (float)(both >> 12)));
 }
-#end
 
 #if WGMMA
 #use halves
@@ -72,4 +71,5 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[3] = halves_of(first, first);
   out[4] = halves_of(second, second);
 }
+#end
 #end

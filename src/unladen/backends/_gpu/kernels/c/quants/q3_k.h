@@ -48,7 +48,6 @@ FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   const float d = half_at(b, at + 108u);
   return F4(d * run_scale(b, at, run), 0.0f, d * run_scale(b, at, run + 1u), 0.0f);
 }
-#end
 
 #if WGMMA
 #use halves
@@ -74,4 +73,5 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[1] = low_twice(steps);
   out[2] = high_twice(steps);
 }
+#end
 #end

@@ -15,6 +15,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+#if TILED
 #if WGMMA
 #use halves
 // Scales as float16 for fragments.h.
@@ -27,6 +28,7 @@ FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) { out[0] = half_bits
 FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[0] = low_twice(words[0]);
 }
+#end
 #end
 
 FN u2 word_codes(u32 low, u32 high) {
