@@ -116,7 +116,9 @@ def test_widths_of_four_warps(quant: str, n_tokens: int, width: int, rng: Rng,
 
 
 IN_HALVES = {"Q8_0": ([0], 1, 0), "Q4_0": ([0], 1, 0), "Q5_0": ([0], 1, 0), "IQ4_NL": ([0], 1, 0),
-             "Q6_K": ([208], 2, 0), "Q4_K": ([0, 2], 1, 1), "Q5_K": ([0, 2], 1, 1)}
+             "TQ2_0": ([64], 1, 0), "Q4_1": ([0, 2], 1, 0), "Q5_1": ([0, 2], 1, 0),
+             "Q3_K": ([108], 1, 0), "Q6_K": ([208], 2, 0), "IQ4_XS": ([0], 2, 0),
+             "Q2_K": ([80, 82], 1, 1), "Q4_K": ([0, 2], 1, 1), "Q5_K": ([0, 2], 1, 1)}
 """Formats whose codes meet their scales as float16: where a block has numbers of float16, and how
 far a weight is off at most, in halves of a digit of float16: of itself, and of the largest weight
 with the same shift."""
@@ -142,6 +144,12 @@ def test_weights_as_float16(quant: str, size: int, rng: Rng) -> None:
     bound = 2.0 ** -11 * (own * np.abs(w) + shift * largest) + (1 + shift) * 2.0 ** -25
     assert np.abs(w).max() > 0
     assert np.all(np.abs(y - w.T[columns]) <= bound.T[columns] * (1 + 2.0 ** -10))
+
+
+@pytest.mark.parametrize("quant", IN_HALVES)
+def test_blocks_beside_tiles(quant: str, rng: Rng) -> None:
+    """Rows that are no multiple of 16 keep their blocks, and the same file of the format."""
+    assert run(product(quant, 2, rng, 20), EmulatorBackend(FOUR_WARPS)) == {"matvec"}
 
 
 def test_an_odd_number_of_slices(rng: Rng) -> None:

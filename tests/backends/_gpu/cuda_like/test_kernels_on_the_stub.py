@@ -25,6 +25,7 @@ from unladen.backends._gpu.cuda_like import device
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.program import CudaProgram
 from unladen.backends._gpu.lowering import _products, registry
+from unladen.backends.cuda.driver import CUDA
 
 RAN_BY = "stub"
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
@@ -130,14 +131,18 @@ def test_divided_models(devices: list[str], options: dict[str, object], shared: 
         assert driver.count("cuGraphLaunch") >= 7
 
 
-@pytest.mark.parametrize(("n_tokens", "most", "width"), [
-    (131, 227 << 10, 128), (50, 227 << 10, 64), (50, 48 << 10, 32), (131, 0, 32)])
-def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int,
+@pytest.mark.parametrize(("n_tokens", "most", "width", "launch"), [
+    (131, 227 << 10, 128, "cuLaunchKernelEx"), (131, 227 << 10, 128, "cuLaunchKernel"),
+    (50, 227 << 10, 64, "cuLaunchKernelEx"), (50, 48 << 10, 32, "cuLaunchKernelEx"),
+    (131, 0, 32, "cuLaunchKernel")])
+def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int, launch: str,
                                          rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
                                          ) -> None:
     """More than a launch may without being asked, where the card has it. The stub refuses a launch
     that wasn't asked for, and tells of one that gives less than the kernel takes."""
     monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
+    if launch == "cuLaunchKernel":
+        monkeypatch.setenv(CUDA.features_variable, "subgroups,int_dot,mma,wgmma")
     with installed("cuda") as driver:
         backend = backend_of("cuda")
         m = Maker(rng, n_tokens)
@@ -157,3 +162,5 @@ def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int,
         assert ran == [(width, 8 * 128 * width)]
         n_sizes = sum(d.kernel == "matmul_mma" for d in program.lowered.dispatches)
         assert driver.count("cuFuncSetAttribute") == (n_sizes if most else 0)
+        assert driver.count("cuLaunchKernelEx") == (
+            driver.count("cuLaunchKernel") if launch == "cuLaunchKernelEx" else 0)

@@ -18,7 +18,7 @@ HALF = "HALF"
 COLUMNS = "/columns"
 """The end of a form's name where x has the order of bulk copies (``split_rows.h``)."""
 PADDED = 128
-"""So many rows of x are together in that order, the most in a tile; the last ones are padded."""
+"""The rows of x that are together in that order, the most in a tile. The last ones are padded."""
 PARTS = {"F16": 2, "BF16": 3, HALF: 1}
 """How many numbers of 16 bits stand for one of float32, by the form's name without its end."""
 QUANTIZE_THREADS = 64

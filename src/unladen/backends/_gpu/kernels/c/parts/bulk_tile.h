@@ -5,7 +5,8 @@
 //
 // A turn's products are under way until those of the next one have begun. Meanwhile the words of
 // the next slice of w are decoded; they were loaded a slice before. A stage is filled anew BEHIND
-// turns after its own, when warps that are late have most likely multiplied it.
+// turns after its own, so that warps may be late before anything waits for them. BEHIND is at least
+// 2: products of the turn before are still under way.
 #define BEHIND (STAGES / 2u)
 #bind in u32 x_columns
 #launched x_tile STAGES * 8u * TN

@@ -5,6 +5,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+#if TILED
 #if WGMMA
 #use halves
 // Scales as float16 for fragments.h.
@@ -21,4 +22,5 @@ FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
 FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[0] = low_twice(words[p]);
 }
+#end
 #end

@@ -37,10 +37,10 @@ FN void load_raw(ARGS, Bytes b, u32 slice, u32 band, PRIVATE Raw *raw) {
 
 #ifdef HALF_SCALES
 // A row's scales of a pair of 16 columns, each twice in a word: d, the steps of the first and of
-// the second 16 columns, and their shifts. A weight is a code, less MIDDLE where codes have no sign,
-// times its step, which is a whole number, times d, plus its shift. Codes and steps are exact, as is
-// their product up to 2048. Products with d and sums are rounded once. No number but the shift
-// leaves the range of float16 unless the weight does, or d.
+// the second 16 columns, and their shifts. A weight is a code, less MIDDLE where codes have no
+// sign, times its step, which is a whole number, times d, plus its shift. Codes and steps are
+// exact, as is their product up to 2048. Products with d and sums are rounded once. No number but
+// the shift leaves the range of float16 unless the weight does, or d.
 typedef struct {
   u32 of[5];
 } Scales;

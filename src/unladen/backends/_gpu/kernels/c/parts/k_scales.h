@@ -19,20 +19,10 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 
 #if TILED
 #define PAIR_SCALES
-#define ROW_WORDS 4u
 
-// What the scales of chunk c of the block at byte `at` are made of.
-FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   const u4 head = words_at(b, at);
-  out[0] = head.x;
-  out[1] = head.y;
-  out[2] = head.z;
-  out[3] = head.w;
-}
-
-// As `pair_scales` gives them, for chunk c of the block.
-FN f4 scales_of_words(PRIVATE const u32 *words, u32 c, u32 p) {
-  const u4 head = U4(words[0], words[1], words[2], words[3]);
   const f2 d = f2_halves(head.x), run = run_scale(head, 2u * c + p);
   const float scale = d.x * run.x, shift = -(d.y * run.y);
   return F4(scale, shift, scale, shift);
@@ -42,7 +32,17 @@ FN f4 scales_of_words(PRIVATE const u32 *words, u32 c, u32 p) {
 #use halves
 // Scales as float16 for fragments.h.
 #define HALF_SCALES
+#define ROW_WORDS 4u
 #define STEPS 1
+
+// What the scales of chunk c of the block at byte `at` are made of.
+FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
+  const u4 head = words_at(b, at);
+  out[0] = head.x;
+  out[1] = head.y;
+  out[2] = head.z;
+  out[3] = head.w;
+}
 
 // Scales of both runs of chunk c, then their minimums, a byte each.
 FN u32 bytes_of_runs(PRIVATE const u32 *words, u32 c) {
@@ -64,10 +64,4 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[3] = out[4] = halves_of(shift, shift);
 }
 #end
-
-FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
-  u32 words[ROW_WORDS];
-  row_words(b, at, c, words);
-  return scales_of_words(words, c, p);
-}
 #end

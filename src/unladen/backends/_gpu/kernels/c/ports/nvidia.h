@@ -175,8 +175,9 @@ template <u32 n_left, u32 n_words> FN void end_other_products(const u32 *a) {
   hold_words<n_words>(a);
 }
 
-// `value`, which the compiler can't know before the words of a: it adds some of their bits, of which
-// a workgroup of one row has none. So loads at such an address come after what made these words.
+// `value`, which the compiler can't know before the words of a: it adds some of their bits, and a
+// workgroup of one row has none of those. So loads at such an address come after what made these
+// words.
 template <u32 n_words> FN u32 add_no_bits(const u32 *a, u32 value) {
   u32 bits = 0u, sum;
   UNROLL for (u32 i = 0u; i < n_words; i++) bits ^= a[i];

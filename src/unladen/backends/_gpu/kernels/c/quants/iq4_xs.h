@@ -20,6 +20,28 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(s, 0.0f, s, 0.0f);
 }
 
+#if TILED
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
+#define ROW_WORDS 2u
+#define STEPS 1
+
+FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
+  out[0] = word_at(b, at);
+  out[1] = word_at(b, at + 4u);
+}
+
+FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
+  const u32 run = 2u * c + p;
+  const u32 step = ((words[1] >> (4u * run)) & 15u) | (((words[0] >> (16u + 2u * run)) & 3u) << 4);
+  out[0] = low_twice(words[0]);
+  out[1] = out[2] = low_twice(whole_halves(step, 32u, false));
+}
+#end
+#end
+
 FN u2 word_codes(u32 low, u32 high) {
   return two_levels(low);
 }

@@ -43,4 +43,33 @@ FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   return F4(d.x * (float)(both & 15u), -(d.y * (float)((both >> 4) & 15u)),
             d.x * (float)((both >> 8) & 15u), -(d.y * (float)(both >> 12)));
 }
+
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
+#define ROW_WORDS 2u
+#define STEPS 1
+// The code in the middle.
+#define MIDDLE 2u
+
+// What the scales of chunk c of the block at byte `at` are made of.
+FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
+  out[0] = word_at(b, at + 4u * c);
+  out[1] = word_at(b, at + D_AT);
+}
+
+FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
+  const u32 steps = whole_halves(words[0] & 0x0f0f0f0fu, 0u, p == 1u);
+  const u32 mins = whole_halves((words[0] >> 4) & 0x0f0f0f0fu, 0u, p == 1u);
+  const f2 d = f2_halves(words[1]), scale = f2_halves(steps), least = f2_halves(mins);
+  const float first = fma_f32((float)MIDDLE * d.x, scale.x, -(d.y * least.x));
+  const float second = fma_f32((float)MIDDLE * d.x, scale.y, -(d.y * least.y));
+  out[0] = low_twice(words[1]);
+  out[1] = low_twice(steps);
+  out[2] = high_twice(steps);
+  out[3] = halves_of(first, first);
+  out[4] = halves_of(second, second);
+}
+#end
 #end

@@ -48,4 +48,30 @@ FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   const float d = half_at(b, at + 108u);
   return F4(d * run_scale(b, at, run), 0.0f, d * run_scale(b, at, run + 1u), 0.0f);
 }
+
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
+#define ROW_WORDS 5u
+#define STEPS 1
+
+// What the scales of chunk c of the block at byte `at` are made of.
+FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
+  for (u32 i = 0u; i < 2u; i++) {
+    out[i] = half_bits(b, at + 96u + 4u * (c % 2u) + 2u * i);
+    out[2u + i] = half_bits(b, at + 104u + 2u * i);
+  }
+  out[4] = half_bits(b, at + 108u);
+}
+
+FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
+  const u32 bytes = ((words[p] >> (4u * (c / 2u))) & 0x0f0fu)
+                    | (((words[2u + p] >> (2u * c)) & 0x0303u) << 4);
+  const u32 steps = whole_halves(bytes, 32u, false);
+  out[0] = low_twice(words[4]);
+  out[1] = low_twice(steps);
+  out[2] = high_twice(steps);
+}
+#end
 #end

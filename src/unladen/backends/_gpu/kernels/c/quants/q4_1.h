@@ -3,14 +3,9 @@
 #define GROUP 4u
 #define SHIFTED 1
 
-#use packed packed_each
+#use packed packed_each dm_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const f2 d = f2_halves(word_at(b, at));
-  return F4(d.x, d.y, d.x, d.y);
-}
 
 FN u2 word_codes(u32 low, u32 high) { return U2(low & 0x0f0f0f0fu, (low >> 4) & 0x0f0f0f0fu); }
 

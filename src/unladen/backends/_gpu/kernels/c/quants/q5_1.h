@@ -3,14 +3,9 @@
 #define GROUP 4u
 #define SHIFTED 1
 
-#use packed packed_each
+#use packed packed_each dm_scales
 
 FN u32 unit_at(u32 u) { return 4u * u; }
-
-FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
-  const f2 d = f2_halves(word_at(b, at));
-  return F4(d.x, d.y, d.x, d.y);
-}
 
 // In tiles the high bits stay with the scales: those of unit u of a block, lo and hi in a word.
 #define HIGH_ASIDE

@@ -40,7 +40,20 @@ FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {
 
 #if TILED
 #define PAIR_SCALES
+
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
+  const u32 both = half_bits(b, at + 192u + 8u * (c / 2u) + 2u * (c % 2u) + 4u * p);
+  const float d = half_at(b, at + 208u);
+  return F4(d * (float)i8_of(both & 255u), 0.0f, d * (float)i8_of(both >> 8), 0.0f);
+}
+
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
 #define ROW_WORDS 3u
+#define STEPS 1
 
 // What the scales of chunk c of the block at byte `at` are made of.
 FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
@@ -50,18 +63,6 @@ FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) {
   out[2] = half_bits(b, at + 208u);
 }
 
-// As `pair_scales` gives them.
-FN f4 scales_of_words(PRIVATE const u32 *words, u32 c, u32 p) {
-  const float d = f16_to_f32(words[2]);
-  return F4(d * (float)i8_of(words[p] & 255u), 0.0f, d * (float)i8_of(words[p] >> 8), 0.0f);
-}
-
-#if WGMMA
-#use halves
-// Scales as float16 for fragments.h.
-#define HALF_SCALES
-#define STEPS 1
-
 FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   const u32 steps = whole_halves(words[p] ^ 0x8080u, 128u, false);
   out[0] = low_twice(words[2]);
@@ -69,10 +70,4 @@ FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
   out[2] = high_twice(steps);
 }
 #end
-
-FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
-  u32 words[ROW_WORDS];
-  row_words(b, at, c, words);
-  return scales_of_words(words, c, p);
-}
 #end

@@ -16,6 +16,22 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+#if TILED
+#if WGMMA
+#use halves
+// Scales as float16 for fragments.h.
+#define HALF_SCALES
+#define ROW_WORDS 1u
+#define STEPS 0
+
+FN void row_words(Bytes b, u32 at, u32 c, PRIVATE u32 *out) { out[0] = half_bits(b, at + 64u); }
+
+FN void half_scales(PRIVATE const u32 *words, u32 c, u32 p, PRIVATE u32 *out) {
+  out[0] = low_twice(words[0]);
+}
+#end
+#end
+
 FN u2 word_codes(u32 low, u32 high) {
   return U2(less_zero(low & 0x03030303u), less_zero((low >> 2) & 0x03030303u));
 }
