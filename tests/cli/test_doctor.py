@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Run, Shell
 from unladen import backends, devices, gpu
-from unladen.backends import registry
+from unladen.backends import Device, registry
 
 
 def test_for_people(unladen: Run) -> None:
@@ -49,7 +49,16 @@ def test_for_programs(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_devices() -> None:
     assert [d.name for d in devices() if d.is_host] == ["cpu:0"]
-    assert backends.supports_gpu_offload() == any(not d.is_host for d in devices())
+    assert backends.supports_gpu_offload() == any(
+        not d.is_host and not d.is_software for d in devices())
+
+
+def test_software_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Device("cpu:0", "", 1, is_host=True), Device("opencl:0", "", 1, is_software=True)]
+    monkeypatch.setattr(backends, "all_devices", lambda: found)
+    assert not backends.supports_gpu_offload()
+    found.append(Device("cuda:0", "", 1))
+    assert backends.supports_gpu_offload()
 
 
 def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:

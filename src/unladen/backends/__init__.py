@@ -10,7 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -18,11 +18,16 @@ from unladen.backends._host import HostMemory
 from unladen.backends._system import this_system
 from unladen.backends.base import Backend, BackendOptions, Device
 from unladen.discover import Found, is_plugin, modules
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, UnladenError
 
 __all__ = ["Backend", "Device", "BackendOptions", "Hold", "HostMemory", "all_devices", "backend_of",
            "default_devices", "registry", "supports_gpu_offload", "supports_mlock",
            "supports_mmap", "supports_rpc", "why_no_hardware"]
+
+BY_NAME: Final = ("cuda", "hip", "metal")
+"""Backends of one maker's hardware. Their devices are used only where they are named."""
+ALSO_BY_NAME: Final = ("opencl",)
+"""Backends whose hardware may be that of :data:`BY_NAME` again."""
 
 
 @functools.cache
@@ -188,7 +193,7 @@ def _what_there_is() -> str:
 
 def all_devices() -> list[Device]:
     """The real devices of every backend; pretend and reference devices are left out."""
-    return [d for b in registry().values() for d in b.devices()]
+    return [d for b in registry().values() for d in listed(b)[0]]
 
 
 def default_devices() -> list[Device]:
@@ -216,9 +221,31 @@ def why_no_hardware() -> list[str]:
             for b in backends if not any(d.is_default for d in b.devices())]
 
 
+def hardware_by_name() -> list[Device]:
+    """Hardware that computes only where it is named: the first device of each of
+    :data:`BY_NAME`; of the others only where these have none."""
+    first = [d for name in BY_NAME for d in _hardware_of(name)[:1]]
+    return first or [d for name in ALSO_BY_NAME for d in _hardware_of(name)[:1]]
+
+
+def _hardware_of(name: str) -> list[Device]:
+    backend = _named(name)
+    return [] if backend is None else [d for d in listed(backend)[0] if not d.is_software]
+
+
+def listed(backend: Backend) -> tuple[Sequence[Device], str]:
+    """The devices of ``backend``, and why there are none, "" if there are some. A variable that it
+    can't follow is such a reason."""
+    try:
+        found = backend.devices()
+        return found, "" if found else backend.why_none()
+    except UnladenError as error:
+        return (), str(error)
+
+
 def supports_gpu_offload() -> bool:
-    """Whether layers can be put on another device than the host's processor."""
-    return any(not d.is_host for d in all_devices())
+    """Whether layers can be put on a device that isn't the host's processor in any form."""
+    return any(not d.is_host and not d.is_software for d in all_devices())
 
 
 def supports_mmap() -> bool:

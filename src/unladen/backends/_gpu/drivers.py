@@ -38,12 +38,18 @@ _VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1
 
 def cards() -> list[str]:
     """The maker of each graphics processor in this machine. On Linux they are those on the PCI bus,
-    also without a driver; elsewhere those that a driver shows."""
-    if sys.platform == "linux":
-        return [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    also without a driver, and those of a maker without any there whose driver shows some, as in
+    Windows' Linux and on boards; elsewhere those that a driver shows."""
     if sys.platform == "darwin":
         return ["Apple"] if metal_available() else []
-    return ["NVIDIA"] * cuda_device_count() or (["AMD"] if rocm_available() else [])
+    found = []
+    if sys.platform == "linux":
+        found = [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    if "NVIDIA" not in found:
+        found += ["NVIDIA"] * cuda_device_count()
+    if "AMD" not in found and rocm_available():
+        found.append("AMD")
+    return found
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -157,4 +157,4 @@ def device_of(each: Found, name: str) -> Device:
         features=tuple((f, f in used) for f in features.WANTED),
         max_binding_bytes=min(each.max_buffer, LONGEST_BINDING),
         commits_host_memory=each.shares_host_memory, fusions=FUSIONS, runs_ahead=True,
-        writes_ahead=True)
+        writes_ahead=True, is_software=each.kind == "software")

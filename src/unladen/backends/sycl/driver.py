@@ -156,7 +156,8 @@ def device_of(each: Found, name: str) -> Device:
         total_host_bytes() if each.is_software else each.memory_bytes, speed, speed,
         features=tuple((f, f in used) for f in PROBES),
         max_binding_bytes=min(each.max_buffer, LONGEST_BINDING),
-        commits_host_memory=each.is_software, fusions=FUSIONS, runs_ahead=True)
+        commits_host_memory=each.is_software, fusions=FUSIONS, runs_ahead=True,
+        is_software=each.is_software)
 
 
 @contextmanager
