@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import Run
 from stub_driver import stub
 from tiny_model import write_tiny
-from unladen import backends, gpu
+from unladen import Model, backends, gpu
 from unladen.backends import Device
 from unladen.backends._gpu import drivers
 from unladen.cli._notes import note_devices, why_unused
@@ -93,6 +93,33 @@ def test_what_was_asked_for_is_no_news(unladen: Run, model: str, options: tuple[
 def test_a_variable_is_named(unladen: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNLADEN_DEVICES", "cpu")
     assert "UNLADEN_DEVICES is cpu" in unladen("run", model, *QUICK).err
+
+
+@pytest.mark.usefixtures("bus")
+@pytest.mark.parametrize("command", [("run", *QUICK), ("bench", "-p", "4", "-n", "0", "-r", "1")])
+@pytest.mark.parametrize("wish", ["99", "all"])
+def test_layers_that_were_asked_for_in_vain(unladen: Run, model: str,
+                                            monkeypatch: pytest.MonkeyPatch,
+                                            caplog: pytest.LogCaptureFixture,
+                                            command: tuple[str, ...], wish: str) -> None:
+    """A warning says that all layers are on the CPU, and the note why."""
+    monkeypatch.setattr(backends, "why_no_hardware", lambda: ["no wgpu; pip install it"])
+    monkeypatch.setattr("unladen.assembly.setup.default_devices",
+                        lambda: backends.all_devices()[:1])
+    name, *rest = command
+    err = unladen(name, model, *rest, "-ngl", wish).err
+    assert caplog.text.count(f"n_gpu_layers={wish} has no effect: the model is on cpu:0 alone") == 1
+    assert "isn't used (NVIDIA): no wgpu; pip install it" in err
+
+
+def test_python_warns_of_layers_in_vain(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Model(model, devices=["cpu"], n_gpu_layers=99) as loaded:
+        assert caplog.text.count("n_gpu_layers=99 has no effect") == 1
+        loaded.place(devices=["null:0", "cpu"])
+        assert loaded.gpu_layers == 3 and caplog.text.count("has no effect") == 1
+        loaded.place(devices=["cpu"], n_gpu_layers="auto")
+    with Model(model, devices=["cpu"], n_gpu_layers=0):
+        assert caplog.text.count("has no effect") == 1
 
 
 def test_reasons(monkeypatch: pytest.MonkeyPatch) -> None:

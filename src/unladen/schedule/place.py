@@ -210,6 +210,16 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
     return min(wanted, n_layers)
 
 
+def in_vain(wanted: int | str, devices: Sequence[Device]) -> str:
+    """Says that ``n_gpu_layers``, which is ``wanted``, has no effect because all ``devices`` are
+    the host's; "" where it has one."""
+    if wanted in ("auto", 0) or not all(d.is_host for d in devices):
+        return ""
+    names = ", ".join(d.name for d in devices)
+    return (f"n_gpu_layers={wanted} has no effect: the model is on {names} alone (hint: unladen "
+            "doctor says which GPUs can be used, and why others can't)")
+
+
 def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -> list[Device]:
     """Spread ``n`` layers over ``devices`` in order, by ``shares`` (None: equal ones). Each border
     is rounded to the nearest layer."""
