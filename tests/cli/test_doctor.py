@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cli.conftest import Run, Shell
+from stub_driver import stub
 from unladen import backends, devices, gpu
 from unladen.backends import Device, registry
+from unladen.errors import BackendNotInitialised
 
 
 def test_for_people(unladen: Run) -> None:
@@ -130,6 +133,24 @@ def test_a_broken_plugin_stops_no_command(shell: Shell, model: str, tmp_path: Pa
         ran = shell("", *line, UNLADEN_PLUGIN_PATH=str(tmp_path))
         assert ran.code == 0 and ran.out and "mine" not in ran.out, line
         assert all(text.startswith("plug-in left out: ") for text in ran.err.splitlines()), ran.err
+
+
+@pytest.mark.parametrize("name", ["wgpu", "opencl", "sycl", "cuda"])
+def test_a_bad_variable_is_told_in_the_line_of_its_backend(
+        unladen: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A variable that a backend can't follow neither ends the report nor hides other backends."""
+    monkeypatch.setenv(variable := f"UNLADEN_{name.upper()}_FEATURES", "foo")
+    with stub.installed("cuda", runs=False) if name == "cuda" else nullcontext():
+        if not backends.listed(registry()[name])[1].startswith(variable):
+            pytest.skip(registry()[name].why_none())
+        ran = unladen("doctor")
+        facts = {b["name"]: b for b in json.loads(unladen("doctor", "--json").out)["backends"]}
+        found = [d.name for d in backends.all_devices()]
+        with pytest.raises(BackendNotInitialised, match="abacus"):
+            backends.backend_of("abacus")
+    assert ran.code == 0 and f"no devices: {variable} asks for foo" in ran.out
+    assert facts[name]["devices"] == [] and variable in facts[name]["why_none"]
+    assert "cpu:0" in found and f"{name}:0" not in found and "cpu:0" in ran.out
 
 
 def test_libraries_of_a_backend(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:

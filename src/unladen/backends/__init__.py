@@ -216,9 +216,10 @@ def why_no_hardware() -> list[str]:
     that finds a driver, but no device that it can use."""
     asked = [m for m in _modules() if not is_plugin(m) and hasattr(m, "has_hardware")]
     backends = [_created(m) for m in asked if m.has_hardware()]
-    return [b.why_none() or f"{b.name} finds no graphics processor, only software that computes "
-            "like one: install the maker's driver"
-            for b in backends if not any(d.is_default for d in b.devices())]
+    found = [(b, *listed(b)) for b in backends]
+    return [why or f"{b.name} finds no graphics processor, only software that computes like one: "
+            "install the maker's driver"
+            for b, devices, why in found if not any(d.is_default for d in devices)]
 
 
 def hardware_by_name() -> list[Device]:

@@ -67,14 +67,16 @@ def _memory() -> dict[str, int | None]:
 
 
 def _backends() -> list[dict[str, Any]]:
-    from unladen.backends import registry
-    return [{"name": name, "why_none": backend.why_none(),
-             "devices": [{"name": d.name, "description": d.description,
-                          "memory_bytes": d.memory_bytes, "is_host": d.is_host,
-                          "features": dict(d.features)}
-                         for d in backend.devices()],
-             "libraries": dict(backend.libraries())}
-            for name, backend in sorted(registry().items())]
+    from unladen.backends import listed, registry
+    found = []
+    for name, backend in sorted(registry().items()):
+        devices, why = listed(backend)
+        found.append({
+            "name": name, "why_none": why, "libraries": dict(backend.libraries()),
+            "devices": [{"name": d.name, "description": d.description,
+                         "memory_bytes": d.memory_bytes, "is_host": d.is_host,
+                         "features": dict(d.features)} for d in devices]})
+    return found
 
 
 def _drivers() -> dict[str, Any]:
