@@ -148,7 +148,7 @@ def test_a_bad_variable_is_told_in_the_line_of_its_backend(
         found = [d.name for d in backends.all_devices()]
         with pytest.raises(BackendNotInitialised, match="abacus"):
             backends.backend_of("abacus")
-    assert ran.code == 0 and f"no devices: {variable} asks for foo" in ran.out
+    assert ran.code == 0 and f"no devices: {variable}: foo is no ability" in ran.out
     assert facts[name]["devices"] == [] and variable in facts[name]["why_none"]
     assert "cpu:0" in found and f"{name}:0" not in found and "cpu:0" in ran.out
 

@@ -211,7 +211,7 @@ def test_copies_within_a_buffer_that_overlap(gpu: Gpu) -> None:
 
 def test_features_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(features.VARIABLE, "tensor_cores")
-    with pytest.raises(InvalidArgument, match="tensor_cores, which a card lacks"):
+    with pytest.raises(InvalidArgument, match="tensor_cores is no ability"):
         features.chosen(frozenset(), "a card")
     monkeypatch.setenv(features.VARIABLE, "none")
     assert features.chosen(frozenset({"subgroups"}), "a card") == frozenset()

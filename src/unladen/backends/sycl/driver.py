@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from unladen.backends._gpu import abilities, forks
 from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
 from unladen.backends.base import Device
@@ -138,13 +139,13 @@ def found_of(number: int) -> Found:
     here = usable()
     if not here:
         raise BackendNotInitialised(f"sycl:{number} is not present", hint=why_none())
-    return here[number % len(here)]
+    return numbered("sycl", here, number)
 
 
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that the device lacks."""
-    return abilities.chosen(VARIABLE, there, device)
+    return abilities.chosen(VARIABLE, there, device, known=PROBES)
 
 
 def device_of(each: Found, name: str) -> Device:

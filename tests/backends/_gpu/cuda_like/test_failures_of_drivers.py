@@ -372,7 +372,7 @@ def test_features(driver: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     (device,) = backend("cuda").devices()
     assert [f for f, used in device.features if used] == ["mma"]
     monkeypatch.setenv("UNLADEN_HIP_FEATURES", "mma")
-    with pytest.raises(InvalidArgument, match="UNLADEN_HIP_FEATURES asks for mma, which Stub 0"):
+    with pytest.raises(InvalidArgument, match="UNLADEN_HIP_FEATURES: mma is no ability"):
         backend("hip").devices()
     driver.set("chip", 75)
     monkeypatch.setenv("UNLADEN_CUDA_FEATURES", "none")

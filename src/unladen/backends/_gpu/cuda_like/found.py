@@ -14,6 +14,7 @@ from unladen.backends._gpu.cuda_like.compiler import compiler_of, why_no_compile
 from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, why_no_driver
 from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends.base import Device
 from unladen.errors import BackendNotInitialised
 
@@ -106,14 +107,14 @@ def found_of(vendor: Vendor, number: int) -> Found:
     if not here:
         raise BackendNotInitialised(f"{vendor.backend}:{number} is not present",
                                     hint=why_none(vendor))
-    return here[number % len(here)]
+    return numbered(vendor.backend, here, number)
 
 
 def features(vendor: Vendor, there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
-    return abilities.chosen(vendor.features_variable, there, device)
+    return abilities.chosen(vendor.features_variable, there, device, known=vendor.abilities)
 
 
 def device_of(vendor: Vendor, each: Found, name: str) -> Device:
