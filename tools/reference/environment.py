@@ -73,7 +73,8 @@ OTHERS = {
 
 HEAD = """# Environment variables
 
-An option or parameter overrides a variable; a variable overrides automatic choices.
+An option or parameter overrides a variable; a variable overrides automatic choices. What is said of
+Windows and macOS has not run there yet.
 
 """
 MIDDLE = """
