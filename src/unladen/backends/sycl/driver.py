@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ from unladen.errors import BackendNotInitialised, DeviceLost, UnladenError
 
 INSTALL = "pip install 'unladen[sycl]' (900 MB)"
 """The hint where dpctl is missing."""
+FOR_PROCESSORS = (
+    "for processors pip install intel-opencl-rt intel-cmplr-lib-rt, write "
+    f"{sys.prefix}/lib/libintelocl.so into a file intel.icd, and set OCL_ICD_VENDORS to the folder "
+    f"of that file and LD_LIBRARY_PATH to {sys.prefix}/lib")
+"""How Intel's runtime for processors is installed. The file of this kind in its wheel names a path
+of another machine."""
 VARIABLE = "UNLADEN_SYCL_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
 If it isn't set, kernels use what the device has."""
@@ -129,8 +136,8 @@ def why_none() -> str:
         return ""
     if found():
         return "; ".join(f"{d.name} ({d.filter}) can't be used: {d.refused}" for d in found())
-    return ("dpctl finds no device: install the maker's OpenCL driver; for processors: "
-            "pip install intel-opencl-rt")
+    return ("dpctl finds no device: install the maker's OpenCL driver, for Intel's graphics "
+            f"processors intel-opencl-icd; {FOR_PROCESSORS}")
 
 
 def found_of(number: int) -> Found:
