@@ -153,6 +153,34 @@ def test_a_bad_variable_is_told_in_the_line_of_its_backend(
     assert "cpu:0" in found and f"{name}:0" not in found and "cpu:0" in ran.out
 
 
+def test_what_a_plain_run_uses(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line names the devices of a model that names none; the others say that they compute only by
+    name."""
+    found = [Device("cpu:0", "a processor", 1, is_host=True), Device("cpu:1", "another", 1)]
+    monkeypatch.setattr(registry()["cpu"], "devices", lambda: found)
+    monkeypatch.setattr("unladen.assembly.setup.default_devices", lambda: found[:1])
+    lines = unladen("doctor").out.splitlines()
+    assert "backends       used by default: cpu:0" in lines
+    (first, second) = (next(line for line in lines if f"  cpu:{i} " in line) for i in (0, 1))
+    assert "only by name" in second and "only by name" not in first
+    assert json.loads(unladen("doctor", "--json").out)["used_by_default"] == ["cpu:0"]
+    monkeypatch.setenv("UNLADEN_DEVICES", "null:3,CPU")
+    assert "used by default: null:3, cpu:0 (UNLADEN_DEVICES)" in unladen("doctor").out
+
+
+@pytest.mark.parametrize(("name", "variable", "why"), [
+    ("wgpu", "", "slower here"), ("opencl", "", "missing here"),
+    ("opencl", "none", "UNLADEN_OPENCL_FEATURES leaves them out")])
+def test_why_an_ability_is_not_used(unladen: Run, monkeypatch: pytest.MonkeyPatch, name: str,
+                                    variable: str, why: str) -> None:
+    device = Device(f"{name}:0", "a card", 1, features=(("int_dot", False), ("subgroups", True)))
+    monkeypatch.setattr(registry()[name], "devices", lambda: [device])
+    monkeypatch.delenv("UNLADEN_OPENCL_FEATURES", raising=False)
+    if variable:
+        monkeypatch.setenv("UNLADEN_OPENCL_FEATURES", variable)
+    assert f"used: subgroups; not used ({why}): int_dot" in unladen("doctor").out
+
+
 def test_libraries_of_a_backend(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     about = "2.27.3 (/somewhere/libadds.so)"
     monkeypatch.setattr(registry()["cpu"], "libraries", lambda: {"Adds": about}, raising=False)
