@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Final, cast
 
 import numpy as np
@@ -28,6 +28,14 @@ BY_NAME: Final = ("cuda", "hip", "metal")
 """Backends of one maker's hardware. Their devices are used only where they are named."""
 ALSO_BY_NAME: Final = ("opencl",)
 """Backends whose hardware may be that of :data:`BY_NAME` again."""
+OTHERS_WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "auto": "leave the devices out, and they are chosen",
+    **dict.fromkeys(("nvidia", "geforce", "rtx"), "NVIDIA's cards are cuda:0, or wgpu:0 by Vulkan"),
+    **dict.fromkeys(("amd", "radeon"), "AMD's cards are wgpu:0 by Vulkan, or hip:0 with ROCm"),
+    **dict.fromkeys(("intel", "arc", "xpu"),
+                    "Intel's GPUs are wgpu:0 by Vulkan, or opencl:0 or sycl:0"),
+    **dict.fromkeys(("apple", "mac"), "Apple's GPUs are wgpu:0 or metal:0")})
+"""Words that are written as devices and name no backend, and what to write."""
 
 
 @functools.cache
@@ -123,8 +131,7 @@ def backend_of(device: str) -> Backend:
     name = device.partition(":")[0]
     backend = _named(name)
     if backend is None:
-        raise BackendNotInitialised(f"no backend is called {name!r} (device {device!r})",
-                                    hint=_what_there_is())
+        raise BackendNotInitialised(f"no backend is called {name!r}", hint=_instead(name))
     return backend
 
 
@@ -185,10 +192,15 @@ def _holds() -> _Holds:
     return _Holds()
 
 
-def _what_there_is() -> str:
+def _instead(name: str) -> str:
+    """What to write instead of ``name``, which no backend has, and what there is."""
+    from difflib import get_close_matches
+    near = get_close_matches(name.lower(), registry(), n=1, cutoff=0.7)
+    meant = OTHERS_WORDS.get(name.lower(), f"did you mean {near[0]}?" if near else "")
     here = ", ".join(d.name for d in all_devices())
-    return f"devices here: {here}; backends: {', '.join(sorted(registry()))}; GPUs are reached " \
-           "through wgpu (Vulkan, Metal, D3D12), opencl or a libggml (UNLADEN_GGML)"
+    return (f"{meant and meant + '; '}devices here: {here}; backends: "
+            f"{', '.join(sorted(registry()))}; GPUs are reached through wgpu (Vulkan, Metal, "
+            "D3D12), cuda, hip, metal, opencl, sycl, or a libggml (UNLADEN_GGML)")
 
 
 def all_devices() -> list[Device]:

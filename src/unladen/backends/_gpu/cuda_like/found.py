@@ -11,7 +11,7 @@ from unladen.backends._gpu import abilities
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like.compiler import compiler_of, why_no_compiler
-from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, why_no_driver
+from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, no_cards, why_no_driver
 from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
 from unladen.backends._gpu.numbers import numbered
@@ -93,7 +93,8 @@ def why_none(vendor: Vendor) -> str:
     if usable(vendor):
         return ""
     if driver.refused:
-        return f"{vendor.driver} is here, but {driver.refused}: {vendor.no_cards}"
+        return f"{vendor.driver} is here, but {driver.refused}" + (
+            no_cards(vendor) or f": {vendor.no_cards}")
     reasons = dict.fromkeys(d.refused for d in found(vendor))
     if len(reasons) == 1:
         return f"{', '.join(d.name for d in found(vendor))} can't be used: {next(iter(reasons))}"
