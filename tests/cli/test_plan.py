@@ -71,7 +71,9 @@ def test_too_large_is_said(unladen: Run, model: str) -> None:
     (["--expert-split", "1,1"], ["expert_split", "3 devices"]),
     (["--expert-split", "a,b"], ["--expert-split", "'a,b'"]), (["-sm", "up"], ["split_mode"]),
     (["-ot", "ffn=gpu"], ["gpu"]), (["--head-device", "null:5"], ["head_device", "null:5"]),
-    (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]), (["-mg", "2", "-sm", "none"], ["main_gpu=2"])])
+    (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]),
+    (["-mg", "2", "-sm", "none"], ["main_gpu must be a number from 0 to 1, got 2",
+                                   "null:0, null:1"])])
 def test_bad_values(unladen: Run, model: str, options: list[str], words: list[str]) -> None:
     ran = unladen("plan", model, "--pretend", "2x8GB", *options)
     assert (ran.code, ran.out) == (1, "")

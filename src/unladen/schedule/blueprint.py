@@ -182,6 +182,14 @@ class Blueprint:
         """Layers on devices other than the host."""
         return sum(not d.is_host for d in self.layers)
 
+    def held_on(self, device: str) -> set[int]:
+        """The layers that ``device`` has, or has a part of where devices divide them."""
+        whole = {i for i, d in enumerate(self.layers) if d.name == device}
+        if self.options.place.split_mode not in shard.MODES:
+            return whole
+        return whole | {n.layer for n, (d, _) in self.device_of.items()
+                        if d.name == device and n.layer >= 0 and not self.layers[n.layer].is_host}
+
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         lines = []
@@ -200,8 +208,12 @@ class Blueprint:
         used = {(n.layer, d) for n, (d, _) in self.device_of.items()}
         names = [d.name for i, d in enumerate(self.layers) if not d.is_host and (i, d) in used]
         streamed = [] if self.streamed is None else self.streamed.lines()
+        held = {d.name: self.held_on(d.name) for d in self.devices if not d.is_host}
+        sharing = [name for name, layers in held.items() if layers]
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
                  for name in dict.fromkeys(names)]
+        if lines and len(sharing) > len(lines):
+            lines = [f"{len(names)}/{len(self.layers)} layers divided over {', '.join(sharing)}"]
         if not lines:
             return streamed
         away = sum(d.is_host and not self.layers[n.layer].is_host

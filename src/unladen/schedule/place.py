@@ -195,8 +195,11 @@ def _others(devices: Sequence[Device]) -> list[Device]:
 
 def _main(devices: Sequence[Device], number: int) -> Device:
     if not 0 <= number < len(devices):
-        raise InvalidArgument(f"main_gpu={number} names none of {len(devices)} devices",
-                              hint=f"use 0 to {len(devices) - 1}")
+        n = len(devices)
+        those = "0" if n == 1 else f"a number from 0 to {n - 1}"
+        used = ", ".join(d.name for d in devices)
+        raise InvalidArgument(f"main_gpu must be {those}, got {number}: it counts the devices in "
+                              f"use, {used}", hint="name more with devices (--device)")
     return devices[number]
 
 
