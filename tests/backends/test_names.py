@@ -48,5 +48,5 @@ def test_what_was_meant(name: str, meant: str) -> None:
     with pytest.raises(BackendNotInitialised) as caught:
         backend_of(full_name(name))
     assert caught.value.message.startswith("no backend is called ")
-    assert meant in caught.value.hint.partition("; devices here")[0]
+    assert meant in caught.value.hint.partition("devices here")[0]
     assert ":0" not in caught.value.message, "what the user didn't write"

@@ -196,9 +196,11 @@ def _instead(name: str) -> str:
     """What to write instead of ``name``, which no backend has, and what there is."""
     from difflib import get_close_matches
     near = get_close_matches(name.lower(), registry(), n=1, cutoff=0.7)
-    meant = OTHERS_WORDS.get(name.lower(), f"did you mean {near[0]}?" if near else "")
+    meant = f"did you mean {near[0]}? " if near else ""
+    if name.lower() in OTHERS_WORDS:
+        meant = f"{OTHERS_WORDS[name.lower()]}; "
     here = ", ".join(d.name for d in all_devices())
-    return (f"{meant and meant + '; '}devices here: {here}; backends: "
+    return (f"{meant}devices here: {here}; backends: "
             f"{', '.join(sorted(registry()))}; GPUs are reached through wgpu (Vulkan, Metal, "
             "D3D12), cuda, hip, metal, opencl, sycl, or a libggml (UNLADEN_GGML)")
 

@@ -49,8 +49,9 @@ def note_devices(planned: Sequence[Device], used: Set[Device], placement: Mappin
     software = [d for d in used if d.is_software]
     if software:
         names = ", ".join(sorted(f"{d.name} ({d.description})" for d in software))
-        note(f"layers are on {names}, which computes on the processor: it is no GPU",
-             as_json=as_json)
+        says = "computes on the processor: it is no GPU" if len(software) == 1 else (
+            "compute on the processor: they are no GPUs")
+        note(f"layers are on {names}, which {says}", as_json=as_json)
     if (placement.get("devices") is not None or placement.get("n_gpu_layers", "auto") == 0
             or not all(d.is_host for d in used)):
         return
