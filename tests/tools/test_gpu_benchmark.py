@@ -129,7 +129,7 @@ def test_steps_have_the_size_that_is_asked_for(program: ModuleType, tmp_path: Pa
 
 
 def test_experts_that_sequences_share(program: ModuleType) -> None:
-    """Of 8 experts one sequence reads 2; two sequences that choose evenly read 3.5."""
+    """One sequence reads 2 of 8 experts; two sequences that choose evenly read 3.5."""
     work = program.Work(0, 800, 2 / 8, 0, 0, 0, 0)
     named = program.programs.Test.named
     assert work.bytes_per_step(named("tg2")) == 200

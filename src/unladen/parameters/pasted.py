@@ -18,17 +18,16 @@ _NO_CONTEXT: Mapping[object, object] = MappingProxyType({0: None})
 _NO_END: Mapping[object, object] = MappingProxyType({-1: None, -2: None})
 
 _TORCH: Mapping[str, str] = MappingProxyType({
-    "cuda": "cuda", "rocm": "hip", "hip": "hip", "mps": "metal", "xpu": "sycl", "vulkan": "wgpu",
-    "wgpu": "wgpu", "opencl": "opencl"})
+    "cpu": "cpu", "cuda": "cuda", "rocm": "hip", "hip": "hip", "mps": "metal", "xpu": "sycl",
+    "vulkan": "wgpu", "wgpu": "wgpu", "opencl": "opencl"})
 """Kinds of devices as torch and others call them, and the backends here."""
 
 
 def _devices_for(value: object) -> str:
     """What to write instead of the ``value`` of another program's ``device``."""
     kind, _, number = str(value).lower().partition(":")
-    if kind == "cpu":
-        return 'use devices=["cpu"]'
-    return f'use devices=["{_TORCH.get(kind, "wgpu")}:{number or 0}", "cpu"]'
+    names = dict.fromkeys([f"{_TORCH.get(kind, 'wgpu')}:{number or 0}", "cpu:0"])
+    return "use devices=[" + ", ".join(f'"{name}"' for name in names) + "]"
 
 
 MODEL_NAMES: Others = MappingProxyType({
