@@ -16,16 +16,22 @@ COLUMNS = {"model": "file", "test": "test", "threads": "threads", "ratio": "rati
 the file."""
 
 
-def save(folder: Path, data: dict[str, Any]) -> Path:
-    """Write ``data`` to a file in ``folder`` that is named after its date, machine and title. An
-    existing file is kept; the new one gets a number."""
-    folder.mkdir(parents=True, exist_ok=True)
+def save(folder: Path, data: dict[str, Any], path: Path | None = None) -> Path:
+    """Write ``data`` to ``path``, an earlier result, or without one to a file in ``folder`` that is
+    named after its date, machine and title. An existing file is kept; the new one gets a number."""
+    if path is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = _new(folder, data)
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _new(folder: Path, data: dict[str, Any]) -> Path:
     words = re.sub(r"[^a-z0-9.]+", "-", f"{data['machine']} {data['title']}".lower()).strip("-")
     path, n = folder / f"{data['date']}-{words}.json", 1
     while path.exists():
         n += 1
         path = folder / f"{data['date']}-{words}-{n}.json"
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

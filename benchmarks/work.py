@@ -61,8 +61,8 @@ class Work:
 
     def bytes_per_step(self, test: Test) -> float:
         """Bytes that one decode step of ``test`` reads from memory. Every sequence is assumed to
-        use experts of its own, until all experts are used."""
-        share = min(1.0, self.expert_share * test.n_seqs)
+        choose its experts by itself, evenly, so that some are chosen by several."""
+        share = 1 - (1 - self.expert_share) ** test.n_seqs
         depth = test.n_depth + test.n_gen / 2
         return self.weight_bytes + share * self.expert_bytes + test.n_seqs * depth * self.kv_bytes
 

@@ -64,7 +64,12 @@ def test_a_generation(model: Model, theirs: dict[str, Any], ours: dict[str, Any]
     ({"type_k": "f16", "cache_type_k": "f16"}, "both type_k and cache_type_k"),
     ({"model_path": "tiny"}, "both path and model_path"), ({"type_k": "q9"}, "type_k must be"),
     ({"n_ctx": "64"}, "n_ctx must be"), ({"context_sizes": 5}, "did you mean context_size"),
-    ({"verbose": True}, "logging"), ({"device": "cuda"}, "devices="),
+    ({"verbose": True}, "logging"),
+    ({"device": "cuda"}, r'devices=\["cuda:0", "cpu:0"\]'),
+    ({"device": "mps"}, r'devices=\["metal:0", "cpu:0"\]'),
+    ({"device": "cuda:1"}, r'devices=\["cuda:1", "cpu:0"\]'),
+    ({"device": "cpu"}, r'devices=\["cpu:0"\]'), ({"device": 0}, r'devices=\["wgpu:0", "cpu:0"\]'),
+    ({"device_map": "cuda"}, r'devices=\["cuda:0", "cpu:0"\]'),
     ({"flash_attn": False}, "flash_attn"), ({"kv_type": ("f16", "f32", "f16")}, "kv_type")])
 def test_what_is_not_taken_says_why(path: Path, names: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):

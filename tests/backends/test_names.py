@@ -32,7 +32,21 @@ def test_in_lists_and_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("name", ["musa:0", "abacus:1"])
 def test_what_there_is_instead(name: str) -> None:
-    with pytest.raises(BackendNotInitialised, match=name) as caught:
+    with pytest.raises(BackendNotInitialised, match=name.partition(":")[0]) as caught:
         backend_of(name)
     assert "devices here: " in caught.value.hint and "cpu:0" in caught.value.hint
     assert "backends: cpu, " in caught.value.hint
+    assert all(name in caught.value.hint.partition("through wgpu")[2]
+               for name in ("cuda", "hip", "metal", "opencl", "sycl"))
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("oepncl", "did you mean opencl?"), ("wpgu:1", "did you mean wgpu?"),
+    ("auto", "leave the devices out"), ("nvidia", "cuda:0"), ("AMD", "hip:0"),
+    ("intel:0", "opencl:0"), ("apple", "metal:0")])
+def test_what_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(BackendNotInitialised) as caught:
+        backend_of(full_name(name))
+    assert caught.value.message.startswith("no backend is called ")
+    assert meant in caught.value.hint.partition("devices here")[0]
+    assert ":0" not in caught.value.message, "what the user didn't write"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cli.conftest import Run, Shell
+from stub_driver import stub
 from unladen import backends, devices, gpu
-from unladen.backends import registry
+from unladen.backends import Device, registry
+from unladen.errors import BackendNotInitialised
 
 
 def test_for_people(unladen: Run) -> None:
@@ -49,7 +52,16 @@ def test_for_programs(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_devices() -> None:
     assert [d.name for d in devices() if d.is_host] == ["cpu:0"]
-    assert backends.supports_gpu_offload() == any(not d.is_host for d in devices())
+    assert backends.supports_gpu_offload() == any(
+        not d.is_host and not d.is_software for d in devices())
+
+
+def test_software_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Device("cpu:0", "", 1, is_host=True), Device("opencl:0", "", 1, is_software=True)]
+    monkeypatch.setattr(backends, "all_devices", lambda: found)
+    assert not backends.supports_gpu_offload()
+    found.append(Device("cuda:0", "", 1))
+    assert backends.supports_gpu_offload()
 
 
 def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +133,52 @@ def test_a_broken_plugin_stops_no_command(shell: Shell, model: str, tmp_path: Pa
         ran = shell("", *line, UNLADEN_PLUGIN_PATH=str(tmp_path))
         assert ran.code == 0 and ran.out and "mine" not in ran.out, line
         assert all(text.startswith("plug-in left out: ") for text in ran.err.splitlines()), ran.err
+
+
+@pytest.mark.parametrize("name", ["wgpu", "opencl", "sycl", "cuda"])
+def test_a_bad_variable_is_told_in_the_line_of_its_backend(
+        unladen: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A variable that a backend can't follow neither ends the report nor hides other backends."""
+    monkeypatch.setenv(variable := f"UNLADEN_{name.upper()}_FEATURES", "foo")
+    with stub.installed("cuda", runs=False) if name == "cuda" else nullcontext():
+        if not backends.listed(registry()[name])[1].startswith(variable):
+            pytest.skip(registry()[name].why_none())
+        ran = unladen("doctor")
+        facts = {b["name"]: b for b in json.loads(unladen("doctor", "--json").out)["backends"]}
+        found = [d.name for d in backends.all_devices()]
+        with pytest.raises(BackendNotInitialised, match="abacus"):
+            backends.backend_of("abacus")
+    assert ran.code == 0 and f"no devices: {variable}: foo is no ability" in ran.out
+    assert facts[name]["devices"] == [] and variable in facts[name]["why_none"]
+    assert "cpu:0" in found and f"{name}:0" not in found and "cpu:0" in ran.out
+
+
+def test_what_a_plain_run_uses(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line names the devices of a model that names none; the others say that they compute only by
+    name."""
+    found = [Device("cpu:0", "a processor", 1, is_host=True), Device("cpu:1", "another", 1)]
+    monkeypatch.setattr(registry()["cpu"], "devices", lambda: found)
+    monkeypatch.setattr("unladen.assembly.setup.default_devices", lambda: found[:1])
+    lines = unladen("doctor").out.splitlines()
+    assert "backends       used by default: cpu:0" in lines
+    (first, second) = (next(line for line in lines if f"  cpu:{i} " in line) for i in (0, 1))
+    assert "only by name" in second and "only by name" not in first
+    assert json.loads(unladen("doctor", "--json").out)["used_by_default"] == ["cpu:0"]
+    monkeypatch.setenv("UNLADEN_DEVICES", "null:3,CPU")
+    assert "used by default: null:3, cpu:0 (UNLADEN_DEVICES)" in unladen("doctor").out
+
+
+@pytest.mark.parametrize(("name", "variable", "why"), [
+    ("wgpu", "", "slower here"), ("opencl", "", "missing here"),
+    ("opencl", "none", "UNLADEN_OPENCL_FEATURES leaves them out")])
+def test_why_an_ability_is_not_used(unladen: Run, monkeypatch: pytest.MonkeyPatch, name: str,
+                                    variable: str, why: str) -> None:
+    device = Device(f"{name}:0", "a card", 1, features=(("int_dot", False), ("subgroups", True)))
+    monkeypatch.setattr(registry()[name], "devices", lambda: [device])
+    monkeypatch.delenv("UNLADEN_OPENCL_FEATURES", raising=False)
+    if variable:
+        monkeypatch.setenv("UNLADEN_OPENCL_FEATURES", variable)
+    assert f"used: subgroups; not used ({why}): int_dot" in unladen("doctor").out
 
 
 def test_libraries_of_a_backend(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run, Start
+from unladen import backends, gpu
 from unladen.cli._placement import placement
 from unladen.cli.app import build_app
 from unladen.schedule import blueprint
@@ -70,7 +71,9 @@ def test_too_large_is_said(unladen: Run, model: str) -> None:
     (["--expert-split", "1,1"], ["expert_split", "3 devices"]),
     (["--expert-split", "a,b"], ["--expert-split", "'a,b'"]), (["-sm", "up"], ["split_mode"]),
     (["-ot", "ffn=gpu"], ["gpu"]), (["--head-device", "null:5"], ["head_device", "null:5"]),
-    (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]), (["-mg", "2", "-sm", "none"], ["main_gpu=2"])])
+    (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]),
+    (["-mg", "2", "-sm", "none"], ["main_gpu must be a number from 0 to 1, got 2",
+                                   "null:0, null:1"])])
 def test_bad_values(unladen: Run, model: str, options: list[str], words: list[str]) -> None:
     ran = unladen("plan", model, "--pretend", "2x8GB", *options)
     assert (ran.code, ran.out) == (1, "")
@@ -80,6 +83,31 @@ def test_bad_values(unladen: Run, model: str, options: list[str], words: list[st
 
 def test_bad_pretence(unladen: Run, model: str) -> None:
     assert "pretend" in unladen("plan", model, "--pretend", "lots").err
+
+
+def test_a_device_without_layers_is_named(unladen: Run, model: str) -> None:
+    """A device that gets nothing isn't in the table, so a line says why."""
+    ran = unladen("plan", model, "--pretend", "1GB:1GBs:1GBs")
+    assert "null:0: no layers, the CPU alone is predicted to be faster (-ngl all)" in ran.out
+    assert ran.err == ""
+    assert "null:0: no layers\n" in unladen(
+        "plan", model, "--pretend", "1GB", "-ngl", "0", "--stream-weights", "off").out
+    assert "no layers" not in unladen("plan", model, "--pretend", "1GB", "-ngl", "all").out
+
+
+def test_notes_of_a_plan(unladen: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan notes what a run would: why a GPU isn't used, and layers that are asked for in
+    vain."""
+    monkeypatch.setattr(gpu, "cards", lambda: ["NVIDIA"])
+    monkeypatch.setattr("unladen.cli._notes.why_unused", lambda planned: "because")
+    monkeypatch.setattr("unladen.assembly.setup.default_devices",
+                        lambda: backends.all_devices()[:1])
+    ran = unladen("plan", model, "-ngl", "99")
+    assert ran.err.splitlines() == [
+        "note: n_gpu_layers=99 has no effect: the model is on cpu:0 alone (hint: unladen doctor "
+        "says which GPUs can be used, and why others can't)",
+        "note: a GPU is there and isn't used (NVIDIA): because"]
+    assert unladen("plan", model, "--json").err == ""
 
 
 def test_run_says_what_was_offloaded(start: Start, model: str) -> None:

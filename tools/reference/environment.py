@@ -9,7 +9,8 @@ from reference.markdown import table
 
 OURS = {
     "UNLADEN_DEVICES": "Devices by comma where none are given, for example `cpu`. Without it: GPUs "
-                       "and the CPU.",
+                       "that `wgpu` reaches and the CPU; devices of other backends compute only "
+                       "where they are named.",
     "UNLADEN_CPU_ISA": "The level of the CPU's kernels: `portable`, `avx2`, `avx512`, `vbmi`, "
                        "`neon`, `dotprod` or `i8mm`. Without it: the best that the processor has.",
     "UNLADEN_WGPU_FEATURES": "The adapter's features that kernels of `wgpu` may use, by comma: "
@@ -73,7 +74,8 @@ OTHERS = {
 
 HEAD = """# Environment variables
 
-An option or parameter overrides a variable; a variable overrides automatic choices.
+An option or parameter overrides a variable; a variable overrides automatic choices. What is said of
+Windows and macOS has not run there yet.
 
 """
 MIDDLE = """

@@ -73,7 +73,8 @@ class Model(Ranking, Chatting, Tapping):
     Devices:
 
     * ``devices = None``: names like "cpu:0", or what devices() lists; None: those of
-      UNLADEN_DEVICES, else the graphics hardware, if there is some, and the CPU.
+      UNLADEN_DEVICES, else the graphics hardware that wgpu reaches, if there is some, and the CPU;
+      devices of other backends compute only where they are named.
     * ``n_gpu_layers = 'auto'``: layers on devices other than the CPU; "all", -1 or as many as there
       are or more mean all, "auto" as many as is predicted to be fastest.
     * ``offload_order = 'first'``: which layers these are: the "first", the "last", or from the end

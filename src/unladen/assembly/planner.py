@@ -31,7 +31,7 @@ from unladen.runtime.carry import Kept
 from unladen.runtime.plan_set import PlanSet
 from unladen.schedule.blueprint_set import BlueprintSet, retapped
 from unladen.schedule.options import Change
-from unladen.schedule.place import EXPERTS, Choice, PlaceOptions
+from unladen.schedule.place import EXPERTS, Choice, PlaceOptions, in_vain
 from unladen.types import MAIN
 
 log = logging.getLogger("unladen")
@@ -338,5 +338,8 @@ def _devices(changes: PlaceNames, now: Sequence[str | Device]) -> Sequence[str |
 
 
 def _report_layers(blueprint: BlueprintSet) -> None:
+    vain = in_vain(blueprint.main.options.place.n_gpu_layers, blueprint.devices)
+    if vain:
+        log.warning(vain)
     for line in blueprint.offloaded():
         log.info(line)

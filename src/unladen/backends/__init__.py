@@ -9,8 +9,8 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import ModuleType
-from typing import cast
+from types import MappingProxyType, ModuleType
+from typing import Final, cast
 
 import numpy as np
 
@@ -18,11 +18,24 @@ from unladen.backends._host import HostMemory
 from unladen.backends._system import this_system
 from unladen.backends.base import Backend, BackendOptions, Device
 from unladen.discover import Found, is_plugin, modules
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, UnladenError
 
 __all__ = ["Backend", "Device", "BackendOptions", "Hold", "HostMemory", "all_devices", "backend_of",
            "default_devices", "registry", "supports_gpu_offload", "supports_mlock",
            "supports_mmap", "supports_rpc", "why_no_hardware"]
+
+BY_NAME: Final = ("cuda", "hip", "metal")
+"""Backends of one maker's hardware. Their devices are used only where they are named."""
+ALSO_BY_NAME: Final = ("opencl",)
+"""Backends whose hardware may be that of :data:`BY_NAME` again."""
+OTHERS_WORDS: Final[Mapping[str, str]] = MappingProxyType({
+    "auto": "leave the devices out, and they are chosen",
+    **dict.fromkeys(("nvidia", "geforce", "rtx"), "NVIDIA's cards are cuda:0, or wgpu:0 by Vulkan"),
+    **dict.fromkeys(("amd", "radeon"), "AMD's cards are wgpu:0 by Vulkan, or hip:0 with ROCm"),
+    **dict.fromkeys(("intel", "arc", "xpu"),
+                    "Intel's GPUs are wgpu:0 by Vulkan, or opencl:0 or sycl:0"),
+    **dict.fromkeys(("apple", "mac"), "Apple's GPUs are wgpu:0 or metal:0")})
+"""Words that are written as devices and name no backend, and what to write."""
 
 
 @functools.cache
@@ -118,8 +131,7 @@ def backend_of(device: str) -> Backend:
     name = device.partition(":")[0]
     backend = _named(name)
     if backend is None:
-        raise BackendNotInitialised(f"no backend is called {name!r} (device {device!r})",
-                                    hint=_what_there_is())
+        raise BackendNotInitialised(f"no backend is called {name!r}", hint=_instead(name))
     return backend
 
 
@@ -180,15 +192,22 @@ def _holds() -> _Holds:
     return _Holds()
 
 
-def _what_there_is() -> str:
+def _instead(name: str) -> str:
+    """What to write instead of ``name``, which no backend has, and what there is."""
+    from difflib import get_close_matches
+    near = get_close_matches(name.lower(), registry(), n=1, cutoff=0.7)
+    meant = f"did you mean {near[0]}? " if near else ""
+    if name.lower() in OTHERS_WORDS:
+        meant = f"{OTHERS_WORDS[name.lower()]}; "
     here = ", ".join(d.name for d in all_devices())
-    return f"devices here: {here}; backends: {', '.join(sorted(registry()))}; GPUs are reached " \
-           "through wgpu (Vulkan, Metal, D3D12), opencl or a libggml (UNLADEN_GGML)"
+    return (f"{meant}devices here: {here}; backends: "
+            f"{', '.join(sorted(registry()))}; GPUs are reached through wgpu (Vulkan, Metal, "
+            "D3D12), cuda, hip, metal, opencl, sycl, or a libggml (UNLADEN_GGML)")
 
 
 def all_devices() -> list[Device]:
     """The real devices of every backend; pretend and reference devices are left out."""
-    return [d for b in registry().values() for d in b.devices()]
+    return [d for b in registry().values() for d in listed(b)[0]]
 
 
 def default_devices() -> list[Device]:
@@ -211,14 +230,37 @@ def why_no_hardware() -> list[str]:
     that finds a driver, but no device that it can use."""
     asked = [m for m in _modules() if not is_plugin(m) and hasattr(m, "has_hardware")]
     backends = [_created(m) for m in asked if m.has_hardware()]
-    return [b.why_none() or f"{b.name} finds no graphics processor, only software that computes "
-            "like one: install the maker's driver"
-            for b in backends if not any(d.is_default for d in b.devices())]
+    found = [(b, *listed(b)) for b in backends]
+    return [why or f"{b.name} finds no graphics processor, only software that computes like one: "
+            "install the maker's driver"
+            for b, devices, why in found if not any(d.is_default for d in devices)]
+
+
+def hardware_by_name() -> list[Device]:
+    """Hardware that computes only where it is named: the first device of each of
+    :data:`BY_NAME`; of the others only where these have none."""
+    first = [d for name in BY_NAME for d in _hardware_of(name)[:1]]
+    return first or [d for name in ALSO_BY_NAME for d in _hardware_of(name)[:1]]
+
+
+def _hardware_of(name: str) -> list[Device]:
+    backend = _named(name)
+    return [] if backend is None else [d for d in listed(backend)[0] if not d.is_software]
+
+
+def listed(backend: Backend) -> tuple[Sequence[Device], str]:
+    """The devices of ``backend``, and why there are none, "" if there are some. A variable that it
+    can't follow is such a reason."""
+    try:
+        found = backend.devices()
+        return found, "" if found else backend.why_none()
+    except UnladenError as error:
+        return (), str(error)
 
 
 def supports_gpu_offload() -> bool:
-    """Whether layers can be put on another device than the host's processor."""
-    return any(not d.is_host for d in all_devices())
+    """Whether layers can be put on a device that isn't the host's processor in any form."""
+    return any(not d.is_host and not d.is_software for d in all_devices())
 
 
 def supports_mmap() -> bool:

@@ -59,6 +59,7 @@ class Device:
     * ``flops``: floating-point operations per second.
     * ``is_host``: it computes in the host's memory; files can be mapped and results read in place.
     * ``is_pretend``: it computes nothing.
+    * ``is_software``: it is a driver's device, and computes on the host's processor.
     * ``link_bandwidth``: bytes per second between the host and the device.
     * ``link_latency_s``: seconds before the first of these bytes arrives.
     * ``launch_s``: seconds from a call of ``run`` until the device begins.
@@ -98,6 +99,7 @@ class Device:
     commits_host_memory: bool = False
     maps_files: bool = False
     copies_to_peers: bool = False
+    is_software: bool = False
 
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,8 +18,9 @@ from unladen.cli._text import visible
 MIB = 1 << 20
 PACKAGES: Final = ("numpy", "typer", "rich", "huggingface_hub", "wgpu", "tokenizers")
 """Packages that unladen uses; the last two are optional."""
-USED, UNUSED = "used", "not used (missing, slower here, or switched off)"
-"""What is said of the abilities of a device that kernels can use."""
+SLOWER: Final = frozenset({"wgpu"})
+"""Backends that leave out abilities of a device with which kernels would be slower there. They list
+only what a device has; others list what it lacks, too."""
 BACKEND_OF: Final = {"cuda": "cuda", "metal": "metal", "rocm": "hip", "vulkan": "wgpu"}
 """The backend whose line says more about a driver."""
 AT: Final = 15
@@ -32,7 +33,8 @@ def command(
     """Show processor, memory, every backend with its devices or why it has none, gpu, caches,
     and plug-ins that were left out."""
     facts = {"unladen": _version(), "processor": _processor(), "memory": _memory(),
-             "backends": _backends(), "drivers": _drivers(), "supports": _supports(),
+             "used_by_default": _used_by_default(), "backends": _backends(),
+             "drivers": _drivers(), "supports": _supports(),
              "packages": _packages(), "caches": _caches(), "environment": _environment(),
              "left_out": _left_out()}
     if as_json:
@@ -67,14 +69,26 @@ def _memory() -> dict[str, int | None]:
 
 
 def _backends() -> list[dict[str, Any]]:
-    from unladen.backends import registry
-    return [{"name": name, "why_none": backend.why_none(),
-             "devices": [{"name": d.name, "description": d.description,
-                          "memory_bytes": d.memory_bytes, "is_host": d.is_host,
-                          "features": dict(d.features)}
-                         for d in backend.devices()],
-             "libraries": dict(backend.libraries())}
-            for name, backend in sorted(registry().items())]
+    from unladen.backends import listed, registry
+    found = []
+    for name, backend in sorted(registry().items()):
+        devices, why = listed(backend)
+        found.append({
+            "name": name, "why_none": why, "libraries": dict(backend.libraries()),
+            "devices": [{"name": d.name, "description": d.description,
+                         "memory_bytes": d.memory_bytes, "is_host": d.is_host,
+                         "features": dict(d.features)} for d in devices]})
+    return found
+
+
+def _used_by_default() -> list[str]:
+    """The names of the devices that a model gets which names none; none where that is an error."""
+    from unladen.assembly.setup import device_names
+    from unladen.errors import UnladenError
+    try:
+        return [str(name) for name in device_names(None)]
+    except UnladenError:
+        return []
 
 
 def _drivers() -> dict[str, Any]:
@@ -157,22 +171,35 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     why = "forced" if cpu["isa_forced"] else "the best"
     yield "  kernels", f"{cpu['isa_level']} ({why} of {', '.join(cpu['isa_levels'])})"
     yield from _memory_rows(facts["memory"])
-    yield from (("", ""), ("backends", ""))
+    used = facts["used_by_default"]
+    told = " (UNLADEN_DEVICES)" if "UNLADEN_DEVICES" in facts["environment"] else ""
+    yield from (("", ""), ("backends", f"used by default: {', '.join(used) or 'nothing'}{told}"))
     for backend in facts["backends"]:
-        if not backend["devices"]:
-            yield f"  {backend['name']}", f"no devices: {backend['why_none']}"
-        for device in backend["devices"]:
-            n = device["memory_bytes"]
-            size = f"{n // MIB} MiB" if n else "memory unknown"
-            yield f"  {device['name']}", f"{device['description']}, {size}"
-            if device["features"]:
-                yield "    features", _used(device["features"])
-        yield from ((f"    {name}", about) for name, about in backend["libraries"].items())
+        yield from _backend_rows(backend, used, facts["environment"])
     yield from (("", ""), ("drivers", ""))
     yield from _driver_rows(facts["drivers"])
     has = [name.replace("_", " ") for name, there in facts["supports"].items() if there]
     yield from (("", ""), ("supports", ", ".join(has) or "nothing beside plain memory"))
     yield from _folder_rows(facts)
+
+
+def _backend_rows(backend: Mapping[str, Any], used: Sequence[str], variables: Mapping[str, str]
+                  ) -> Iterator[tuple[str, str]]:
+    if not backend["devices"]:
+        yield f"  {backend['name']}", f"no devices: {backend['why_none']}"
+    variable = f"UNLADEN_{backend['name'].upper()}_FEATURES"
+    why = ("slower here" if backend["name"] in SLOWER else "missing here")
+    if variable in variables:
+        why = f"{variable} leaves them out"
+    for device in backend["devices"]:
+        n = device["memory_bytes"]
+        facts = [device["description"], f"{n // MIB} MiB" if n else "memory unknown"]
+        if device["name"] not in used:
+            facts.append("only by name")
+        yield f"  {device['name']}", ", ".join(facts)
+        if device["features"]:
+            yield "    features", _used(device["features"], why)
+    yield from ((f"    {name}", about) for name, about in backend["libraries"].items())
 
 
 def _memory_rows(memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -184,11 +211,11 @@ def _memory_rows(memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "  mlock", (f"at most {memory['lock_bytes'] // MIB} MiB (ulimit -l)")
 
 
-def _used(features: dict[str, bool]) -> str:
-    found: dict[str, list[str]] = {}
-    for name, is_used in features.items():
-        found.setdefault(USED if is_used else UNUSED, []).append(name)
-    return "; ".join(f"{use}: {', '.join(found[use])}" for use in (USED, UNUSED) if use in found)
+def _used(features: Mapping[str, bool], why: str) -> str:
+    """The abilities that kernels use, and the others with ``why`` they don't."""
+    kinds = {"used": [f for f, is_used in features.items() if is_used],
+             f"not used ({why})": [f for f, is_used in features.items() if not is_used]}
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
 
 
 def _driver_rows(drivers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

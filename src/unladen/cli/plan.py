@@ -14,6 +14,7 @@ from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
 from unladen.cli._loading import loadable
+from unladen.cli._notes import note, note_devices
 from unladen.cli._placement import placeable
 from unladen.cli._table import fitted, legend, paragraph, room
 from unladen.cli._text import visible
@@ -53,6 +54,7 @@ def command(
     report = plan(fetched(model), pretend=pretend, **loading, **placement)
     if svg is not None:
         _draw(report, svg)
+    _note(report, placement, as_json=as_json)
     if as_json:
         json.dump(report.facts(), sys.stdout)
         sys.stdout.write("\n")
@@ -79,8 +81,8 @@ def _show(report: PlanReport) -> None:
     lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens, cache of "
                       f"{report.cache_tokens:,} (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
-    for line in [*report.blueprint.offloaded(), *report.caches(), *report.speed(), *report.totals(),
-                 *_bar(report)]:
+    for line in [*report.blueprint.offloaded(), *_idle(report), *report.caches(), *report.speed(),
+                 *report.totals(), *_bar(report)]:
         lines += paragraph(visible(line), columns, "  ")
     print("\n".join(map(visible, lines)))
     print("\n".join(["", *legend(_words(report, rows), columns)]))
@@ -89,6 +91,28 @@ def _show(report: PlanReport) -> None:
             print(f"{device} has {-free / _MIB:,.1f} MiB less than it needs", file=sys.stderr)
     if not report.fits():
         print("this does not fit: a device has less memory than it needs", file=sys.stderr)
+
+
+def _idle(report: PlanReport) -> list[str]:
+    """A line for each device that gets nothing, and is not in the table."""
+    there, made = {m.device.name for m in report.devices}, report.blueprint.main
+    idle = [d for d in report.blueprint.devices if d.name not in there and not d.is_host]
+    why = ""
+    if made.options.place.n_gpu_layers == "auto":
+        why = ", all is predicted to be faster without it"
+        if not made.n_offloaded():
+            why = ", the CPU alone is predicted to be faster (-ngl all)"
+    return [f"{d.name}: no layers{why if d.memory_bytes else ', its memory is unknown (-ngl all)'}"
+            for d in idle]
+
+
+def _note(report: PlanReport, placement: Parameters, *, as_json: bool) -> None:
+    from unladen.schedule.place import in_vain
+    made = report.blueprint.main
+    vain = in_vain(made.options.place.n_gpu_layers, made.devices)
+    if vain:
+        note(vain, as_json=as_json)
+    note_devices(made.devices, set(made.layers), placement, as_json=as_json)
 
 
 def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:

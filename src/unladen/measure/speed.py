@@ -95,8 +95,9 @@ def tests(n_prompts: Sequence[int], n_gens: Sequence[int], depths: Sequence[int]
 
 def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False,
             progress: Callable[[int], None] | None = None) -> Result:
-    """Time ``test`` ``n_repeat`` times. One round before is not counted, and background work that
-    steps would start is finished first.
+    """Time ``test`` ``n_repeat`` times. One whole repetition before is not counted: kernels are
+    compiled, and commands recorded, for the sizes and depths of its steps. Background work that
+    steps would start is finished after it.
 
     Tokens are random. A step returns the likeliest next token, as with temperature 0, if the
     model's devices can choose it; otherwise, and with ``logits``, it returns a row of logits. A
@@ -120,7 +121,7 @@ def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False,
                               f"{model.context_size}",
                               hint="load the model with a larger context_size")
     runner = _Runner(model, "argmax" if "argmax" in model.engine.plan.n_best and not logits else "")
-    runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0, test.n_seqs))
+    runner.run(test)
     model.engine.plan.settle()
     samples = []
     for i in range(n_repeat):

@@ -88,9 +88,10 @@ class PlaceNames(_OthersNames, total=False):
                      filled=True)),
         None,
         'names like "cpu:0", or what devices() lists; None: those of UNLADEN_DEVICES, else the '
-        "graphics hardware, if there is some, and the CPU",
-        O("--device", help="Devices by comma, for example cpu or wgpu:0,cpu.",
-          without="a GPU, if there is one, and cpu"), DEVICES)]
+        "graphics hardware that wgpu reaches, if there is some, and the CPU; devices of other "
+        "backends compute only where they are named",
+        O("--device", help="Devices by comma, for example cpu or cuda:0,cpu.",
+          without="GPUs of wgpu, and cpu"), DEVICES)]
     n_gpu_layers: Annotated[int | Literal["auto", "all"], P(
         Either(Choice("auto", "all"), Whole(-1)), "auto",
         'layers on devices other than the CPU; "all", -1 or as many as there are or more mean '

@@ -17,6 +17,19 @@ _AS_THE_FILE = "the file's own value holds: leave it out"
 _NO_CONTEXT: Mapping[object, object] = MappingProxyType({0: None})
 _NO_END: Mapping[object, object] = MappingProxyType({-1: None, -2: None})
 
+_TORCH: Mapping[str, str] = MappingProxyType({
+    "cpu": "cpu", "cuda": "cuda", "rocm": "hip", "hip": "hip", "mps": "metal", "xpu": "sycl",
+    "vulkan": "wgpu", "wgpu": "wgpu", "opencl": "opencl"})
+"""Kinds of devices as torch and others call them, and the backends here."""
+
+
+def _devices_for(value: object) -> str:
+    """What to write instead of the ``value`` of another program's ``device``."""
+    kind, _, number = str(value).lower().partition(":")
+    names = dict.fromkeys([f"{_TORCH.get(kind, 'wgpu')}:{number or 0}", "cpu:0"])
+    return "use devices=[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
 MODEL_NAMES: Others = MappingProxyType({
     **{name: Synonym("context_size", _NO_CONTEXT)  # 0: as the file says
        for name in ("n_ctx", "num_ctx", "ctx_size", "context_length", "max_model_len",
@@ -55,8 +68,9 @@ MODEL_NAMES: Others = MappingProxyType({
     "mmproj": Foreign("pictures aren't understood here", (None,)),
     "repo_id": Foreign('Model("org/repo:Q4_K_M") fetches it'),
     "filename": Foreign('Model("hf://org/repo/file.gguf") fetches it'),
-    "device": Foreign('use devices=["wgpu:0", "cpu"]'),
-    "device_map": Foreign('use devices=["wgpu:0", "cpu"] and n_gpu_layers', ("auto",)),
+    "device": Foreign('use devices=["wgpu:0", "cpu"]', ("auto",), _devices_for),
+    "device_map": Foreign('use devices=["wgpu:0", "cpu"] and n_gpu_layers', ("auto",),
+                          _devices_for),
     "torch_dtype": Foreign("weights are computed with as the file has them", ("auto", None)),
     "tensor_parallel_size": Foreign('use split_mode="tensor"', (1,)),
     "gpu_memory_utilization": Foreign("use n_gpu_layers, or a smaller context_size"),

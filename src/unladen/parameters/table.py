@@ -58,15 +58,17 @@ class Synonym:
 
 
 class Foreign:
-    """Another program's parameter that doesn't exist here; ``instead`` says what to do.
+    """Another program's parameter that doesn't exist here; ``instead`` says what to do, and
+    ``for_value`` what to do about one value.
 
     Values that ask for nothing (``harmless``) are accepted.
     """
 
-    __slots__ = ("harmless", "instead")
+    __slots__ = ("for_value", "harmless", "instead")
 
-    def __init__(self, instead: str, harmless: tuple[object, ...] = ()) -> None:
-        self.instead, self.harmless = instead, harmless
+    def __init__(self, instead: str, harmless: tuple[object, ...] = (),
+                 for_value: Callable[[object], str] | None = None) -> None:
+        self.instead, self.harmless, self.for_value = instead, harmless, for_value
 
 
 Others = Mapping[str, Synonym | Foreign]
@@ -129,7 +131,8 @@ class Table:
                    for each in other.harmless):
                 return None
             raise InvalidArgument(f"{self.call} has no parameter {name}, got {shown(value)}",
-                                  hint=other.instead)
+                                  hint=other.for_value(value) if other.for_value is not None
+                                  else other.instead)
         raise InvalidArgument(f"{self.call} has no parameter {name}", hint=self._nearest(name))
 
     def _nearest(self, name: str) -> str:

@@ -182,6 +182,10 @@ class Blueprint:
         """Layers on devices other than the host."""
         return sum(not d.is_host for d in self.layers)
 
+    def held_on(self, device: str) -> set[int]:
+        """The layers that ``device`` has, or has a part of where devices divide them."""
+        return shard.held_on(device, self.layers, self.device_of, self.options.place)
+
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         lines = []
@@ -200,8 +204,11 @@ class Blueprint:
         used = {(n.layer, d) for n, (d, _) in self.device_of.items()}
         names = [d.name for i, d in enumerate(self.layers) if not d.is_host and (i, d) in used]
         streamed = [] if self.streamed is None else self.streamed.lines()
-        lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
-                 for name in dict.fromkeys(names)]
+        sharing = [d.name for d in self.devices if not d.is_host and self.held_on(d.name)]
+        n, ends = len(self.layers), self.ends()
+        lines = [f"offloaded {names.count(x)}/{n} layers to {x}" for x in dict.fromkeys(names)]
+        if 0 < len(lines) < len(sharing):
+            lines = [f"{len(names)}/{n} layers divided over {', '.join(sharing)}"]
         if not lines:
             return streamed
         away = sum(d.is_host and not self.layers[n.layer].is_host
@@ -212,7 +219,6 @@ class Blueprint:
         parts = {n.layer for n in self.graph.nodes if "first_expert" in n.attrs}
         if parts:
             lines.append(f"experts of {len(parts)} layers divided over the devices")
-        ends = self.ends()
         lines += hot_experts.lines(self.cached)
         streamed += all_reduce.lines(self.all_reduces)
         return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]

@@ -195,8 +195,11 @@ def _others(devices: Sequence[Device]) -> list[Device]:
 
 def _main(devices: Sequence[Device], number: int) -> Device:
     if not 0 <= number < len(devices):
-        raise InvalidArgument(f"main_gpu={number} names none of {len(devices)} devices",
-                              hint=f"use 0 to {len(devices) - 1}")
+        n = len(devices)
+        those = "0" if n == 1 else f"a number from 0 to {n - 1}"
+        used = ", ".join(d.name for d in devices)
+        raise InvalidArgument(f"main_gpu must be {those}, got {number}: it counts the devices in "
+                              f"use, {used}", hint="name more with devices (--device)")
     return devices[number]
 
 
@@ -208,6 +211,16 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
         raise InvalidArgument(f"n_gpu_layers must be a number of layers from 0 on, got {wanted!r}",
                               hint='"all" or -1 means all layers, "auto" as many as is fastest')
     return min(wanted, n_layers)
+
+
+def in_vain(wanted: int | str, devices: Sequence[Device]) -> str:
+    """Says that ``n_gpu_layers``, which is ``wanted``, has no effect because all ``devices`` are
+    the host's; "" where it has one."""
+    if wanted in ("auto", 0) or not all(d.is_host for d in devices):
+        return ""
+    names = ", ".join(d.name for d in devices)
+    return (f"n_gpu_layers={wanted} has no effect: the model is on {names} alone (hint: unladen "
+            "doctor says which GPUs can be used, and why others can't)")
 
 
 def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -> list[Device]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,8 @@ def test_a_device_that_lacks_something(fresh: None, monkeypatch: pytest.MonkeyPa
     driver.found.cache_clear()
     there.get_devices = list
     assert "dpctl finds no device" in driver.why_none()
+    assert f"{sys.prefix}/lib/libintelocl.so" in driver.why_none()
+    assert "OCL_ICD_VENDORS" in driver.why_none() and "LD_LIBRARY_PATH" in driver.why_none()
     monkeypatch.undo()
 
 

@@ -251,6 +251,17 @@ def test_plans_say_how_sums_are_made(delayed: DelayedBackend, request: pytest.Fi
     assert "all-reduces" not in alone
 
 
+def test_plans_say_which_devices_share_layers(delayed: DelayedBackend) -> None:
+    n, devices = SHAPES[0].n_layers, names("delayed", 2)
+    made = blueprint(SHAPES[0], *devices)
+    lines = made.offloaded()
+    assert lines[0] == f"{n}/{n} layers divided over {', '.join(devices)}"
+    assert not any("offloaded" in line for line in lines)
+    assert all(made.held_on(name) == set(range(n)) for name in devices)
+    alone = blueprint(SHAPES[0], "delayed:0")
+    assert alone.offloaded()[0] == f"offloaded {n}/{n} layers to delayed:0"
+
+
 def test_a_sum_is_predicted(adding: list[Adding]) -> None:
     """The devices wait for one another, and the link counts."""
     decode, prefill = blueprint(SHAPES[0], *names("delayed", 2)).predict()

@@ -4,21 +4,27 @@ names."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from unladen.errors import InvalidArgument
 
 
 def chosen(variable: str, there: frozenset[str], device: str,
-           usual: frozenset[str] | None = None) -> frozenset[str]:
+           usual: frozenset[str] | None = None, *, known: Iterable[str]) -> frozenset[str]:
     """The abilities that the environment ``variable`` names, with commas between them; none for
     "none". Where it isn't set, those of ``there`` that are ``usual``, by default all.
 
-    ``there``: what ``device`` has. Raises :class:`InvalidArgument` for a name that isn't one of
-    these."""
+    ``there``: what ``device`` has. ``known``: all that a device can have. Raises
+    :class:`InvalidArgument` for a name that isn't one of these."""
     text = os.environ.get(variable)
     if text is None:
         return there if usual is None else there & usual
-    asked = frozenset(text.split(",")) - {"none", ""}
+    asked = frozenset(word.strip() for word in text.split(",")) - {"none", ""}
+    unknown = sorted(asked - there - frozenset(known))
+    if unknown:
+        are = "is no ability" if len(unknown) == 1 else "are no abilities"
+        raise InvalidArgument(f"{variable}: {', '.join(unknown)} {are}",
+                              hint=f"there are {', '.join(sorted(known))}, and none")
     if not asked <= there:
         raise InvalidArgument(
             f"{variable} asks for {', '.join(sorted(asked - there))}, which {device} lacks",

@@ -25,6 +25,8 @@ CORE_FOUNDATION = ("/System/Library/Frameworks/CoreFoundation.framework/CoreFoun
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Linux's folder of the devices on the PCI bus."""
+WINDOWS_CARDS = Path("/dev/dxg")
+"""The file through which Windows' Linux (WSL2) reaches the cards of Windows."""
 MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 """Makers of graphics processors by their number on the PCI bus. Display adapters of other makers,
 as on servers' boards and in virtual machines, can't compute."""
@@ -38,12 +40,26 @@ _VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1
 
 def cards() -> list[str]:
     """The maker of each graphics processor in this machine. On Linux they are those on the PCI bus,
-    also without a driver; elsewhere those that a driver shows."""
-    if sys.platform == "linux":
-        return [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    also without a driver, and those of a maker without any there whose driver shows some, as in
+    Windows' Linux and on boards; elsewhere those that a driver shows."""
     if sys.platform == "darwin":
         return ["Apple"] if metal_available() else []
-    return ["NVIDIA"] * cuda_device_count() or (["AMD"] if rocm_available() else [])
+    found = []
+    if sys.platform == "linux":
+        found = [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    if "NVIDIA" not in found:
+        found += ["NVIDIA"] * cuda_device_count()
+    if "AMD" not in found and rocm_available():
+        found.append("AMD")
+    return found
+
+
+def lacks_cards(maker: str) -> bool:
+    """Whether this machine surely has no card of ``maker``: Linux shows its bus, without one.
+    Windows' Linux shows no cards there, and boards have theirs elsewhere with a driver of their
+    own."""
+    return (sys.platform == "linux" and bool(_listed(PCI_DEVICES)) and not WINDOWS_CARDS.exists()
+            and maker not in cards())
 
 
 def _listed(folder: Path) -> list[Path]:

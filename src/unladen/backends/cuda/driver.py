@@ -55,7 +55,8 @@ def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str
     """The chip of a device with this capability, or why it can't be used."""
     chip, version = 10 * capability[0] + capability[1], ctypes.c_int(0)
     if chip < OLDEST:
-        return f"its compute capability is {capability[0]}.{capability[1]}, and 5.0 is needed"
+        return (f"its compute capability is {capability[0]}.{capability[1]}, and 5.0 is needed: "
+                "use wgpu:0, which needs Vulkan alone, or a libggml that was built for it")
     found = chip_named(chip)
     if driver.functions["driver_version"](ctypes.byref(version)) or version.value < EARLY_IN_GRAPHS:
         return replace(found, abilities=found.abilities - {"pdl"})
@@ -103,7 +104,8 @@ CUDA = Vendor(
     chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
     no_driver="install it from your system or https://www.nvidia.com/drivers",
     no_cards="see what nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards",
-    no_compiler="it needs NVRTC, NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
+    no_compiler="it needs NVRTC, NVIDIA's run-time compiler: pip install 'unladen[cuda]', "
+                "which brings nvidia-cuda-nvrtc-cu12",
     no_device=frozenset({34, 100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
     plain_variable="UNLADEN_CUDA_NO_VMM",
     # NVLink SHARP, in which a switch adds, came with chips of 9.0.

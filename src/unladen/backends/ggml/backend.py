@@ -136,5 +136,6 @@ def _opened(name: str, number: int) -> Driver:
     if number >= n:
         raise BackendNotInitialised(
             f"{name} is no device: this libggml has {n}",
-            hint=f"use ggml:0 to ggml:{n - 1}" if n else library.HINT)
+            hint=library.HINT if not n else "use ggml:0" if n == 1 else
+            f"use ggml:0 to ggml:{n - 1}")
     return Driver(loaded, number)

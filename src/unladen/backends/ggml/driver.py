@@ -54,7 +54,7 @@ def described(library: Library, number: int) -> Device:
     kind = library["backend_dev_name"](handle).decode(errors="replace")
     return Device(f"ggml:{number}", f"{name} ({kind}, ggml {library.version})", total,
                   bandwidth=speed, flops=speed * 100, link_bandwidth=1e10,
-                  commits_host_memory=is_cpu)
+                  commits_host_memory=is_cpu, is_software=is_cpu)
 
 
 def _memory(library: Library, handle: int) -> tuple[int, int]:

@@ -56,4 +56,4 @@ class MetalBackend(QueueBackend[Gpu]):
 def _features() -> frozenset[str]:
     """The abilities that kernels use. Raises :class:`InvalidArgument` where the environment asks
     for one that doesn't exist."""
-    return abilities.chosen(VARIABLE, FEATURES, "Metal")
+    return abilities.chosen(VARIABLE, FEATURES, "Metal", known=FEATURES)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends.base import Device
 from unladen.backends.metal import objc
@@ -84,7 +85,7 @@ def found_of(number: int) -> Found:
     here = usable()
     if not here:
         raise BackendNotInitialised(f"metal:{number} is not present", hint=why_none())
-    return here[number % len(here)]
+    return numbered("metal", here, number)
 
 
 def device_of(each: Found, name: str, used: frozenset[str]) -> Device:

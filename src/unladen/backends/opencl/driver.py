@@ -20,8 +20,9 @@ from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 LIBRARIES = ("libOpenCL.so.1", "OpenCL.dll", "libOpenCL.so",
              "/System/Library/Frameworks/OpenCL.framework/OpenCL")
 """The loader of OpenCL drivers under the names that systems give it."""
-INSTALL = ("install the maker's driver; for the processor on Debian and Ubuntu: apt install "
-           "pocl-opencl-icd ocl-icd-libopencl1")
+INSTALL = ("on Debian and Ubuntu apt install ocl-icd-libopencl1, with intel-opencl-icd for Intel's "
+           "GPUs, mesa-opencl-icd for AMD's, pocl-opencl-icd for the processor; NVIDIA's driver "
+           "brings its own")
 """The hint where OpenCL or a driver is missing."""
 
 # Numbers of cl.h.

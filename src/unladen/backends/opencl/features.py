@@ -38,4 +38,4 @@ def chosen(there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that are used of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
-    return abilities.chosen(VARIABLE, there | {"int_dot"}, device, there)
+    return abilities.chosen(VARIABLE, there | {"int_dot"}, device, there, known=WANTED)

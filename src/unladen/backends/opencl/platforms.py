@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
 from unladen.backends.base import Device
@@ -144,7 +145,7 @@ def found_of(number: int) -> Found:
     here = usable()
     if not here:
         raise BackendNotInitialised(f"opencl:{number} is not present", hint=why_none())
-    return here[number % len(here)]
+    return numbered("opencl", here, number)
 
 
 def device_of(each: Found, name: str) -> Device:
@@ -157,4 +158,4 @@ def device_of(each: Found, name: str) -> Device:
         features=tuple((f, f in used) for f in features.WANTED),
         max_binding_bytes=min(each.max_buffer, LONGEST_BINDING),
         commits_host_memory=each.shares_host_memory, fusions=FUSIONS, runs_ahead=True,
-        writes_ahead=True)
+        writes_ahead=True, is_software=each.kind == "software")

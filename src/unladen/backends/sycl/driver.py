@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from unladen.backends._gpu import abilities, forks
 from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
 from unladen.backends.base import Device
@@ -20,6 +22,12 @@ from unladen.errors import BackendNotInitialised, DeviceLost, UnladenError
 
 INSTALL = "pip install 'unladen[sycl]' (900 MB)"
 """The hint where dpctl is missing."""
+FOR_PROCESSORS = (
+    "for processors pip install intel-opencl-rt intel-cmplr-lib-rt, write "
+    f"{sys.prefix}/lib/libintelocl.so into a file intel.icd, and set OCL_ICD_VENDORS to the folder "
+    f"of that file and LD_LIBRARY_PATH to {sys.prefix}/lib")
+"""How Intel's runtime for processors is installed. The file of this kind in its wheel names a path
+of another machine."""
 VARIABLE = "UNLADEN_SYCL_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
 If it isn't set, kernels use what the device has."""
@@ -128,8 +136,8 @@ def why_none() -> str:
         return ""
     if found():
         return "; ".join(f"{d.name} ({d.filter}) can't be used: {d.refused}" for d in found())
-    return ("dpctl finds no device: install the maker's OpenCL driver; for processors: "
-            "pip install intel-opencl-rt")
+    return ("dpctl finds no device: install the maker's OpenCL driver, for Intel's graphics "
+            f"processors intel-opencl-icd; {FOR_PROCESSORS}")
 
 
 def found_of(number: int) -> Found:
@@ -138,13 +146,13 @@ def found_of(number: int) -> Found:
     here = usable()
     if not here:
         raise BackendNotInitialised(f"sycl:{number} is not present", hint=why_none())
-    return here[number % len(here)]
+    return numbered("sycl", here, number)
 
 
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that the device lacks."""
-    return abilities.chosen(VARIABLE, there, device)
+    return abilities.chosen(VARIABLE, there, device, known=PROBES)
 
 
 def device_of(each: Found, name: str) -> Device:
@@ -156,7 +164,8 @@ def device_of(each: Found, name: str) -> Device:
         total_host_bytes() if each.is_software else each.memory_bytes, speed, speed,
         features=tuple((f, f in used) for f in PROBES),
         max_binding_bytes=min(each.max_buffer, LONGEST_BINDING),
-        commits_host_memory=each.is_software, fusions=FUSIONS, runs_ahead=True)
+        commits_host_memory=each.is_software, fusions=FUSIONS, runs_ahead=True,
+        is_software=each.is_software)
 
 
 @contextmanager

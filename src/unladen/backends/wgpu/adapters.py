@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from unladen.backends._gpu import forks
+from unladen.backends._gpu.numbers import numbered
 from unladen.errors import BackendNotInitialised
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def adapter_of(number: int) -> Any:
     found = adapters()
     if not found:
         raise BackendNotInitialised(f"wgpu:{number} is not present", hint=why_none())
-    return found[number % len(found)]
+    return numbered("wgpu", found, number)
 
 
 def may_have_hardware() -> bool:

@@ -40,7 +40,7 @@ def chosen(adapter: Any) -> frozenset[str]:
     """The features that kernels use. Raises :class:`InvalidArgument` where the environment asks for
     one that doesn't exist or that the adapter lacks."""
     return abilities.chosen(VARIABLE, available(adapter), adapter.info["device"],
-                            _suitable(adapter.info))
+                            _suitable(adapter.info), known=WANTED)
 
 
 def listed(adapter: Any) -> frozenset[str]:
@@ -48,7 +48,7 @@ def listed(adapter: Any) -> frozenset[str]:
     lacks: only opening it is an error then. Raises :class:`InvalidArgument` where the environment
     asks for one that doesn't exist."""
     return available(adapter) & abilities.chosen(
-        VARIABLE, frozenset(WANTED), adapter.info["device"], _suitable(adapter.info))
+        VARIABLE, frozenset(WANTED), adapter.info["device"], _suitable(adapter.info), known=WANTED)
 
 
 def _suitable(info: Mapping[str, Any]) -> frozenset[str]:

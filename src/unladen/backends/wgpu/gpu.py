@@ -288,7 +288,7 @@ def device_of(adapter: Any, name: str) -> Device:
                   max_binding_bytes=min(adapter.limits["max-storage-buffer-binding-size"],
                                         adapter.limits["max-buffer-size"]) // 256 * 256,
                   commits_host_memory=shares_host_memory(adapter), fusions=FUSIONS,
-                  runs_ahead=True)
+                  runs_ahead=True, is_software=is_software)
 
 
 def shares_host_memory(adapter: Any) -> bool:

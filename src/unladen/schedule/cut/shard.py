@@ -73,6 +73,17 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
     return Sharded(divided, {n: d for n, d in sharder.where.items() if n in there}, all_reduces)
 
 
+def held_on(device: str, layers: Sequence[Device], device_of: Mapping[Node, tuple[Device, str]],
+            options: PlaceOptions) -> set[int]:
+    """The layers that ``device`` has, or has a part of where devices divide them. ``layers``: the
+    device of each. ``device_of``: the device of each node, and why."""
+    whole = {i for i, d in enumerate(layers) if d.name == device}
+    if options.split_mode not in MODES:
+        return whole
+    return whole | {n.layer for n, (d, _) in device_of.items()
+                    if d.name == device and n.layer >= 0 and not layers[n.layer].is_host}
+
+
 def _is_headwise(node: Node, dim: int) -> bool:
     """Whether ``node`` computes each group of ``dim`` columns from that group alone, and all groups
     in the same way."""

@@ -126,8 +126,8 @@ class PlanReport:
         return self.blueprint.memory.left(self.free)
 
     def layers_on(self, device: str) -> int:
-        """How many layers of all graphs are on ``device``."""
-        return sum(d.name == device for b in self.blueprint.members.values() for d in b.layers)
+        """How many layers of all graphs are on ``device``, also in part."""
+        return sum(len(b.held_on(device)) for b in self.blueprint.members.values())
 
     def fits(self) -> bool:
         """Whether every device is large enough."""

@@ -17,6 +17,7 @@ from cases.base import Maker
 from emulator import build
 from engine.test_fork import in_child
 from stub_driver.stub import Stub, backend, stub, vendor
+from unladen.backends._gpu.cuda_like import driver as loaded
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends.base import BackendOptions, Buffer
@@ -253,7 +254,9 @@ def test_a_forked_child_is_told(cards: CudaLikeBackend) -> None:
     ({"devices": 0}, "shows no device"), ({"init": 100}, "shows no device"),
     ({"init": 34}, "shows no device"),
     ({"init": 3}, r"doesn't start: \w+ \(3\)")])
-def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stub) -> None:
+def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stub,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaded, "lacks_cards", lambda maker: False)
     for name, value in settings.items():
         driver.set(name, value)
     cards = backend("cuda")
@@ -263,16 +266,30 @@ def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stu
     assert re.search(why, error.value.hint) and "nvidia-smi" in error.value.hint
 
 
-def test_no_driver() -> None:
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     cards = backend("cuda", libraries=("libNoCuda.so.9",))
     assert not cards.devices() and "was not found (libNoCuda.so.9)" in cards.why_none()
+    monkeypatch.setattr(loaded, "lacks_cards", lambda maker: False)
+    assert "www.nvidia.com/drivers" in cards.why_none()
+
+
+def test_no_card_that_a_driver_could_help(driver: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that surely has no card of the maker's needs no driver of the maker's."""
+    monkeypatch.setattr(loaded, "lacks_cards", {"NVIDIA": True, "AMD": True}.__getitem__)
+    assert backend("cuda", libraries=("libNoCuda.so.9",)).why_none() == (
+        "NVIDIA's driver was not found (libNoCuda.so.9), and no NVIDIA card is in this machine")
+    driver.set("devices", 0)
+    assert backend("hip").why_none() == (
+        "AMD's HIP runtime is here, but it shows no device to this process, and no AMD card is in "
+        "this machine")
 
 
 def test_no_compiler() -> None:
     cards = backend("cuda", compilers=("libNoNvrtc.so.9",))
     assert not cards.devices()
     assert cards.why_none() == ("Stub 0 can't be used: it needs NVRTC, NVIDIA's run-time "
-                                "compiler: pip install 'unladen[cuda]'")
+                                "compiler: pip install 'unladen[cuda]', which brings "
+                                "nvidia-cuda-nvrtc-cu12")
 
 
 def test_libraries_that_are_too_old(driver: Stub) -> None:
@@ -342,7 +359,7 @@ def test_versions_are_shown() -> None:
 
 def test_cards_that_lack_something(driver: Stub) -> None:
     driver.set("chip", 37)
-    assert "capability is 3.7, and 5.0 is needed" in backend("cuda").why_none()
+    assert "capability is 3.7, and 5.0 is needed: use wgpu:0" in backend("cuda").why_none()
     driver.set("chip", 61)  # the compiler of the stub begins at 75
     assert "older (sm_61) than those that the compiler of version 12.9" in (
         backend("cuda").why_none())
@@ -372,7 +389,7 @@ def test_features(driver: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     (device,) = backend("cuda").devices()
     assert [f for f, used in device.features if used] == ["mma"]
     monkeypatch.setenv("UNLADEN_HIP_FEATURES", "mma")
-    with pytest.raises(InvalidArgument, match="UNLADEN_HIP_FEATURES asks for mma, which Stub 0"):
+    with pytest.raises(InvalidArgument, match="UNLADEN_HIP_FEATURES: mma is no ability"):
         backend("hip").devices()
     driver.set("chip", 75)
     monkeypatch.setenv("UNLADEN_CUDA_FEATURES", "none")

@@ -129,7 +129,7 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
 
     def libraries(self) -> Mapping[str, str]:
         about = self.vendor.collectives
-        if about is None or not finding.usable(self.vendor):
+        if about is None or len(finding.usable(self.vendor)) < 2:
             return {}
         return {about.name: collectives.describe(about)}
 

@@ -16,6 +16,7 @@ from unladen.backends._gpu.cuda_like.vendor import (
     UNAVAILABLE,
     Vendor,
 )
+from unladen.backends._gpu.drivers import lacks_cards
 from unladen.backends._gpu.loading import lacks, load_library
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
@@ -127,7 +128,13 @@ def why_no_driver(vendor: Vendor) -> str:
     lacking = lacks(vendor.libraries, *_wanted(vendor))
     if lacking:
         return f"{vendor.driver} is here, but too old: it lacks {lacking}: update it"
-    return f"{vendor.driver} was not found ({vendor.libraries[0]}): {vendor.no_driver}"
+    missing = f"{vendor.driver} was not found ({vendor.libraries[0]})"
+    return missing + (no_cards(vendor) or f": {vendor.no_driver}")
+
+
+def no_cards(vendor: Vendor) -> str:
+    """Says that this machine has no card of the vendor's; "" where it may have one."""
+    return f", and no {vendor.maker} card is in this machine" * lacks_cards(vendor.maker)
 
 
 def _wanted(vendor: Vendor) -> list[str]:

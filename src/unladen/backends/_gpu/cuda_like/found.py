@@ -11,9 +11,10 @@ from unladen.backends._gpu import abilities
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like.compiler import compiler_of, why_no_compiler
-from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, why_no_driver
+from unladen.backends._gpu.cuda_like.driver import Driver, driver_of, no_cards, why_no_driver
 from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import MOST_LAUNCHED, Chip, Vendor
+from unladen.backends._gpu.numbers import numbered
 from unladen.backends.base import Device
 from unladen.errors import BackendNotInitialised
 
@@ -103,7 +104,8 @@ def why_none(vendor: Vendor) -> str:
     if usable(vendor):
         return ""
     if driver.refused:
-        return f"{vendor.driver} is here, but {driver.refused}: {vendor.no_cards}"
+        return f"{vendor.driver} is here, but {driver.refused}" + (
+            no_cards(vendor) or f": {vendor.no_cards}")
     reasons = dict.fromkeys(d.refused for d in found(vendor))
     if len(reasons) == 1:
         return f"{', '.join(d.name for d in found(vendor))} can't be used: {next(iter(reasons))}"
@@ -117,14 +119,14 @@ def found_of(vendor: Vendor, number: int) -> Found:
     if not here:
         raise BackendNotInitialised(f"{vendor.backend}:{number} is not present",
                                     hint=why_none(vendor))
-    return here[number % len(here)]
+    return numbered(vendor.backend, here, number)
 
 
 def features(vendor: Vendor, there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
-    return abilities.chosen(vendor.features_variable, there, device)
+    return abilities.chosen(vendor.features_variable, there, device, known=vendor.abilities)
 
 
 def device_of(vendor: Vendor, each: Found, name: str) -> Device:
