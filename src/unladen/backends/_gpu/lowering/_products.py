@@ -20,10 +20,14 @@ CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
 TILES = MappingProxyType({"matmul": ((16, 64), (64, 64), (128, 128)),
                           "matmul_coded": ((64, 64), (128, 64))})
 """Rows of w and of x in a workgroup's tile, by kernel, from small to wide."""
+SEVERAL_ROWS = 4
+"""How many rows of x a workgroup multiplies with each weight that it decodes, at most."""
+UNIT_ROWS = 8
+"""The same where matrix units multiply rows as int8: a fragment has so many."""
 MIN_GROUPS = 2
 """The workgroups for which a multiprocessor must have registers, in products of tiles with one row
-of x, and with x as int8. With so many, NVIDIA's compiler issues all loads of a subgroup's chunks
-before it uses one, and spills nothing."""
+of x, and with x as int8. With so many, NVIDIA's compiler spills nothing, and issues all loads of a
+subgroup's chunks before it uses one if there is one row."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
@@ -82,16 +86,16 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
 
 def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
              flags: Constants, x: Prepared = NOT_PREPARED) -> None:
-    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a time.
-    Matrix units take eight, where they can multiply the rows as int8."""
+    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for several at a
+    time."""
     coded = coded_tiles(low, m, x)
     taken = {**without_x(ranges), **(x.few or x.coded)} if coded else ranges
     flags = {**flags, "CODED": "x_codes" in ranges and not m.in_tiles}
     many = m.in_tiles and "mma" not in low.features
     by_units = coded and "mma" in low.features
-    most = 8 if by_units else 4
-    end = low.most(rows) if many else FEW_ROWS
-    for n_together, from_rows, to_rows in ((1, 1, 1), (most, 2, end)):
+    several = UNIT_ROWS if by_units else SEVERAL_ROWS
+    to_most = low.most(rows) if many else FEW_ROWS
+    for n_together, from_rows, to_rows in ((1, 1, 1), (several, 2, to_most)):
         if low.most(rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)

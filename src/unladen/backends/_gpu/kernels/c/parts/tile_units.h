@@ -3,11 +3,13 @@
 #bind in u32 x_codes
 #bind in u32 x_scales
 // A workgroup of WG threads multiplies R = 16 rows, which are tiles, with NT = 8 rows of x that
-// `quantize` rounded to int8, by the matrix units of NVIDIA's chips. A warp takes TOGETHER chunks
-// at a time and loads all their words before it uses any. A fragment of x has the rows of x that a
-// step has, and beyond them the last one again. Warps' sums are added in a fixed order.
+// `quantize` rounded to int8, by the matrix units of NVIDIA's chips. A warp takes IN_TURN chunks, a
+// tile or more, whose places in it the compiler knows. It loads all words of TOGETHER chunks before
+// it uses any. A fragment of x has the rows of x that a step has, and beyond them the last one
+// again. Warps' sums are added in a fixed order.
 #define OUT (R * NT)
 #define TOGETHER 2u
+#define IN_TURN (CHUNKS > TOGETHER ? CHUNKS : TOGETHER)
 // What a thread holds: the address of the first row, rows LANE_G, 2 LANE_T and 2 LANE_T + 1 of x,
 // and for a matrix the sums of rows g and g + 8 with the last two of these. The last address of n
 // rows is PER_ADDRESS rows before their end: a grid may have more groups than tiles.
@@ -60,12 +62,14 @@ FN void add_chunks(ARGS, Bytes b, u32 tile, u32 c, u32 column, u32 n_chunks, PRI
 // Adds to `partial` the products of the tiles whose first row begins at byte rows[0] of b.
 FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE const u32 *xs,
                    PRIVATE float *partial) {
-  const u32 n_chunks = n_in / 64u, n_whole = n_chunks / TOGETHER * TOGETHER;
-  for (u32 each = TOGETHER * SUBGROUP; each < n_whole; each += TOGETHER * (WG / 32u)) {
-    const u32 c = CHUNKS > TOGETHER ? each % CHUNKS : 0u, i = each / CHUNKS;
-    add_chunks(args, b, rows[0] + i * TILE_BYTES, c, i * TILE_COLUMNS, TOGETHER, xs, partial);
+  const u32 n_chunks = n_in / 64u, n_whole = n_chunks / IN_TURN * IN_TURN;
+  for (u32 each = IN_TURN * SUBGROUP; each < n_whole; each += IN_TURN * (WG / 32u)) {
+    const u32 i = each / CHUNKS;
+    UNROLL for (u32 c = 0u; c < IN_TURN; c += TOGETHER) {
+      add_chunks(args, b, rows[0] + i * TILE_BYTES, c, i * TILE_COLUMNS, TOGETHER, xs, partial);
+    }
   }
-  if (CHUNKS % TOGETHER != 0u) {
+  if (CHUNKS % IN_TURN != 0u) {
     for (u32 each = n_whole + SUBGROUP; each < n_chunks; each += WG / 32u) {
       const u32 i = each / CHUNKS;
       add_chunks(args, b, rows[0] + i * TILE_BYTES, each % CHUNKS, i * TILE_COLUMNS, 1u, xs,
