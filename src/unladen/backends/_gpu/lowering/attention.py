@@ -168,7 +168,10 @@ def _by_matrices(spec: KVSpec, group: int, n_tokens: int, block_tokens: int
     heads = min(group, MOST_HEADS if n_tokens > 1 else TILE_ROWS)
     k_bytes, v_bytes = 16 * (spec.k_dim // 8 | 1), 16 * (spec.v_dim // 8 | 1)
     while True:
-        rest = MATRIX_BYTES - 2 * n_tokens * heads * k_bytes
+        # Tiles of a prefill are no larger than with queries for all of a warp's places: with long
+        # rows, registers would not do for larger ones.
+        n_rows = heads if n_tokens == 1 else -(-n_tokens * heads // 16) * 16
+        rest = MATRIX_BYTES - 2 * n_rows * k_bytes
         if heads == 1 or rest >= 32 * (k_bytes + v_bytes):
             break
         heads = -(-heads // 2)

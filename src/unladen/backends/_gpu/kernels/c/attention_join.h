@@ -16,7 +16,7 @@ typedef struct {
 #end
 #define COLUMNS (VD < WG ? VD : WG)
 #define SLICES (WG / COLUMNS)
-// Shares whose values a thread loads before it uses one of them: all of them where a row isn't long.
+// Shares whose values a thread loads before it uses one of them: all, where a row isn't long.
 #define EACH ((MAX_SPLITS + SLICES - 1u) / SLICES)
 #define AT_ONCE (EACH < 32u ? EACH : 32u)
 #shared float factor MAX_SPLITS

@@ -10,6 +10,7 @@
 #bind in u32 values
 // The rows that a warp takes, and halves of its 16 places that have rows.
 #define WARP_ROWS (R < 16u ? R : 16u)
+#define ROWS_AT_ONCE (R < 4u ? R : 4u)
 #define HALVES (R > 8u ? 2u : 1u)
 // Rows of keys and of values in elements of sixteen bytes. A row of a tile in shared memory has one
 // more: an odd number, so that eight rows lie in different banks.
@@ -54,31 +55,50 @@ FN u2 two_parts(float low, float high) {
   return U2(word, halves_of(low - taken.x, high - taken.y));
 }
 
-// Each warp splits its own rows, eight columns a thread. Places beyond the last row have no parts.
-FN void split_queries(ARGS, Tile tile) {
+// Splits rows from `first` on, ROWS_AT_ONCE of this warp's, eight columns a thread. All are loaded
+// before the first of them is used. Places beyond the last row repeat it.
+FN void split_rows(ARGS, Tile tile, u32 first) {
   const u32 c = IN_SUBGROUP;
-  UNROLL for (u32 i = 0u; i < WARP_ROWS; i++) {
-    const u32 r = min_u32(16u * SUBGROUP + i, R - 1u);
+  f4 low[ROWS_AT_ONCE], high[ROWS_AT_ONCE];
+  float largest[ROWS_AT_ONCE];
+  UNROLL for (u32 i = 0u; i < ROWS_AT_ONCE; i++) {
+    const u32 r = min_u32(first + i, R - 1u);
     const u32 row = token_of(tile, r) * params.n_heads + head_of(tile, r);
-    f4 low = F4_ALL(0.0f), high = F4_ALL(0.0f);
+    low[i] = high[i] = F4_ALL(0.0f);
     if (c < K_ROW) {
-      low = q[row * (KD / 4u) + 2u * c];
-      high = q[row * (KD / 4u) + 2u * c + 1u];
+      low[i] = q[row * (KD / 4u) + 2u * c];
+      high[i] = q[row * (KD / 4u) + 2u * c + 1u];
     }
-    float largest = f4_largest(f4_max(f4_abs(low), f4_abs(high)));
-    for (u32 k = 1u; k < 32u; k *= 2u) largest = max_f32(largest, shuffle_xor(largest, k));
+  }
+  UNROLL for (u32 i = 0u; i < ROWS_AT_ONCE; i++) {
+    largest[i] = f4_largest(f4_max(f4_abs(low[i]), f4_abs(high[i])));
+  }
+  UNROLL for (u32 k = 1u; k < 32u; k *= 2u) {
+    UNROLL for (u32 i = 0u; i < ROWS_AT_ONCE; i++) {
+      largest[i] = max_f32(largest[i], shuffle_xor(largest[i], k));
+    }
+  }
+  UNROLL for (u32 i = 0u; i < ROWS_AT_ONCE; i++) {
+    const u32 r = min_u32(first + i, R - 1u);
     // The exponent of the largest number becomes 14.
-    const u32 exponent = max_u32(as_u32(largest) >> 23, 15u);
+    const u32 exponent = max_u32(as_u32(largest[i]) >> 23, 15u);
     const float scale = as_f32((268u - exponent) << 23);
     if (c == 0u) q_factor[r] = as_f32((exponent - 14u) << 23);
     if (c < K_ROW) {
-      const u2 one = two_parts(low.x * scale, low.y * scale);
-      const u2 two = two_parts(low.z * scale, low.w * scale);
-      const u2 three = two_parts(high.x * scale, high.y * scale);
-      const u2 four = two_parts(high.z * scale, high.w * scale);
+      const u2 one = two_parts(low[i].x * scale, low[i].y * scale);
+      const u2 two = two_parts(low[i].z * scale, low[i].w * scale);
+      const u2 three = two_parts(high[i].x * scale, high[i].y * scale);
+      const u2 four = two_parts(high[i].z * scale, high[i].w * scale);
       q_parts[r * K_STRIDE + c] = U4(one.x, two.x, three.x, four.x);
       q_parts[(R + r) * K_STRIDE + c] = U4(one.y, two.y, three.y, four.y);
     }
+  }
+}
+
+// Each warp splits its own rows.
+FN void split_queries(ARGS, Tile tile) {
+  NO_UNROLL for (u32 i = 0u; i < WARP_ROWS; i += ROWS_AT_ONCE) {
+    split_rows(args, tile, 16u * SUBGROUP + i);
   }
 }
 
@@ -153,7 +173,10 @@ FN void copy_values(ARGS, Place place) {
 // them.
 FN void multiply_keys(ARGS, PRIVATE float *s) {
   const u32 j = IN_SUBGROUP / 8u, i = IN_SUBGROUP % 8u;
-  UNROLL for (u32 o = 0u; o < KT / 2u; o++) s[o] = 0.0f;
+  // A sum waits for the one before it, so products of the queries' second parts have sums of their
+  // own.
+  float small[KT / 2u];
+  UNROLL for (u32 o = 0u; o < KT / 2u; o++) s[o] = small[o] = 0.0f;
   const u32 row = min_u32(16u * SUBGROUP + j % 2u * 8u + i, R - 1u);
   UNROLL for (u32 d = 0u; d < KD / 16u; d++) {
     u32 a[4], rest[4];
@@ -163,11 +186,12 @@ FN void multiply_keys(ARGS, PRIVATE float *s) {
       u32 b[4];
       load_matrices(b, k_tile, (8u * (n + j / 2u) + i) * K_STRIDE + 2u * d + j % 2u);
       mma_f16(s + 4u * n, a, b);
-      mma_f16(s + 4u * n, rest, b);
+      mma_f16(small + 4u * n, rest, b);
       mma_f16(s + 4u * n + 4u, a, b + 2);
-      mma_f16(s + 4u * n + 4u, rest, b + 2);
+      mma_f16(small + 4u * n + 4u, rest, b + 2);
     }
   }
+  UNROLL for (u32 o = 0u; o < KT / 2u; o++) s[o] += small[o];
 }
 
 // acc += weights times values. Keys after the last one have no weight, and the last one's value:
@@ -237,7 +261,8 @@ FN void weigh(ARGS, Sight sight, u32 half, u32 first, PRIVATE float *s, PRIVATE 
   UNROLL for (u32 n = 0u; n < KT / 8u; n++) {
     UNROLL for (u32 e = 0u; e < 2u; e++) {
       const u32 at = 4u * n + 2u * half + e;
-      s[at] = s[at] <= LOWEST ? 0.0f : exp_f32(s[at] - now);
+      const float weight = exp_f32(s[at] - now);
+      s[at] = s[at] <= LOWEST ? 0.0f : weight;
       sum[half] += s[at];
     }
   }
@@ -273,6 +298,7 @@ KERNEL(attention_mma) {
   const int has_keys = share.begin < share.end;
   float acc[VD / 2u], s[KT / 2u], top[2], sum[2];
   Place place, next;
+  place.first = place.last = 0u;
   if (has_keys) place = place_of(args, tile, share, share.begin);
 #if BLOCK_TILES
 #else
@@ -297,6 +323,7 @@ KERNEL(attention_mma) {
 #end
   }
   for (u32 t = share.begin; t < share.end; t++) {
+    next = place;
     if (t + 1u < share.end) next = place_of(args, tile, share, t + 1u);
     copy_wait(1);
     BARRIER();
