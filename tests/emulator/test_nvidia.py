@@ -104,7 +104,7 @@ def test_products_of_four_warps(quant: str, rng: Rng) -> None:
 
 
 @pytest.mark.parametrize(("n_tokens", "width"), [(17, 32), (50, 64), (131, 128)])
-@pytest.mark.parametrize("quant", ["Q4_K", "F16", "BF16"])
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16"])
 def test_widths_of_four_warps(quant: str, n_tokens: int, width: int, rng: Rng,
                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of a step are as wide as it has rows of x, where enough of them fill a device."""

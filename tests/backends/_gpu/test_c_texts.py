@@ -169,6 +169,17 @@ def test_types_of_arguments_come_first(folder: Path) -> None:
                                                                  ("in", "f4", "x")]
 
 
+def test_memory_that_a_launch_gives(folder: Path) -> None:
+    (folder / "k.h").write_text("#shared u32 own 4\n#launched tile STAGES * 8u * TN\n"
+                                "KERNEL(k) {}\n")
+    made = c_texts.assemble("k", "", {"STAGES": 3, "TN": 32}, folder / "ports/p.h")
+    assert made.launched_bytes == 16 * 3 * 8 * 32
+    assert "SHARED_BEGIN(u32, own, 4) LAUNCHED_BEGIN(u4, tile, (STAGES * 8u * TN))" in made.text
+    assert "SHARED_ARG(u4, tile)" in made.text
+    (folder / "k.h").write_text("#shared u32 own 4\nKERNEL(k) {}\n")
+    assert c_texts.assemble("k", "", {}, folder / "ports/p.h").launched_bytes == 0
+
+
 def test_a_compiler_names_the_file_and_the_line(folder: Path) -> None:
     (folder / "parts/a.h").write_text("a1\n#words\na3\n")
     (folder / "k.h").write_text("#use a\n#if NO\nk3\n#end\nk5\n")
