@@ -67,7 +67,7 @@ FN void add_slice(ARGS, Bytes b, u32 slice, u32 band, u32 token, u32 n_each, PRI
 // acc[4 n + i] is number i of the product of this warp's band with the n-th eight rows of x: see
 // mma_f16. `bands`: where the band begins in bytes of b. x_rows must be set.
 FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *acc) {
-  const u32 n_slices = m.n_in / 64u, token = x_rows[0] / m.n_in;
+  const u32 n_slices = m.n_in / 64u, token = x_rows[0];
   const u32 n_each = (n_rows(args, ROW_KIND) + PADDED - 1u) / PADDED * PADDED;
   u32 even[16], odd[16];
   if (LANE == 0u) start(args, PARTS * n_slices, token, n_each);

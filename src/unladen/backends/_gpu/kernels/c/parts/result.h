@@ -11,6 +11,14 @@
 #bind in float residual
 #end
 
+FN float with_residual(ARGS, float value, u32 i) {
+#if RESIDUAL
+  return value + residual[i];
+#else
+  return value;
+#end
+}
+
 FN void store(ARGS, u32 which, float value, u32 i) {
 #if MATRICES
   if (which == 1u) {
@@ -24,9 +32,5 @@ FN void store(ARGS, u32 which, float value, u32 i) {
   }
 #end
 #end
-#if RESIDUAL
-  y[i] = value + residual[i];
-#else
-  y[i] = value;
-#end
+  y[i] = with_residual(args, value, i);
 }
