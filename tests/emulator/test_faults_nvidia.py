@@ -123,7 +123,7 @@ FAULTS = {
         "copy_wait(STAGES - 2u)", "copy_wait(STAGES - 1u)"), LATE),
     "product, a barrier less": (coded, TILE, without("BARRIER();", 0), RACE),
     "product, one further": (coded, MANY, instead(
-        "t * m.n_out + all_row)", "t * m.n_out + all_row + 1u)"), WRONG),
+        "y[to + more * m.n_out + rows]", "y[to + more * m.n_out + rows + 1u]"), WRONG),
     "product, another lane's word": (coded, "parts/tiles.h", instead(
         "out[4] = first8.x;", "out[4] = first.x;"), WRONG),
     "product, half of the threads wait": (coded, TILE, instead(

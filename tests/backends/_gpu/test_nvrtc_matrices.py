@@ -113,6 +113,37 @@ def test_a_product_whose_registers_are_touched_is_told(library: Any) -> None:
     assert touched != text and "serialized" in log_of(library, touched, "sm_90a")
 
 
+def ptx_of(library: Any, text: str, chip: str) -> str:
+    """The instructions that the compiler gives ptxas."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
+    options = (ctypes.c_char_p * 1)(f"--gpu-architecture={chip}".encode())
+    assert not library.nvrtcCompileProgram(program, 1, options)
+    library.nvrtcGetPTXSize(program, ctypes.byref(size))
+    ptx = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetPTX(program, ptx)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return ptx.value.decode()
+
+
+def test_what_is_added_is_read_before_products_are_stored(library: Any, rng: Rng) -> None:
+    """Sixteen numbers of a thread at a time, so a store waits for no load of the number after it;
+    and which row of x a number is of takes no division."""
+    m = Maker(rng, 140)
+    case = m.case("linear", m.input("T", 256), m.input("T", 256), attrs={"residual": True},
+                  weights={"w0": m.weight("w0", 256, 256, quant="F16")})
+    (text,) = {c_texts.assemble(d.kernel, d.quant, d.constants,
+                                c_texts.FOLDER / "ports/cuda.h").text
+               for d in dispatches(case, FEATURES | {"wgmma"})
+               if d.constants.get("BULK") and d.constants["TM"] == 256}
+    ptx = ptx_of(library, text, "compute_90a")
+    assert not re.search(r"\b(div|rem)\.u32", ptx)
+    end = ptx[ptx.rindex("wgmma.mma_async"):]
+    found = "".join(re.findall(r"\b([ls])[dt]\.global(?:\.nc)?\.f32", end))
+    assert found.count("s") == 128  # whole tiles, and tiles of the last rows
+    assert [len(run) for run in re.findall("s+", found)][:4] == [16] * 4, found
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_cubins(name: str, library: Any, rng: Rng) -> None:
     texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text

@@ -67,7 +67,8 @@ def test_one_launch_a_step(name: str, driver: Stub, make_model: Callable[..., Pa
 
 def test_a_growing_text_is_recorded_few_times(name: str, driver: Stub,
                                               make_model: Callable[..., Path]) -> None:
-    """The shares of keys double, so that there are few graphs however long the text becomes."""
+    """Keys are shared by few numbers of workgroups, so that there are few graphs however long the
+    text becomes."""
     path = make_model("llama", n_ctx=4096)
     with Model(path, devices=[f"{name}:0"], context_size=4096) as model:
         plan = model.engine.plan
@@ -76,7 +77,7 @@ def test_a_growing_text_is_recorded_few_times(name: str, driver: Stub,
             fill(plan, [3], position, table=(0,) * (4000 // 32 + 1))
             plan.run()
         assert driver.count("cuGraphLaunch") == 100
-        assert driver.count("cuGraphInstantiateWithFlags") <= 7
+        assert driver.count("cuGraphInstantiateWithFlags") <= len(SPLITS) == 12
 
 
 def test_a_prefill_is_cancelled_between_groups(driver: Stub, name: str,

@@ -18,9 +18,9 @@ KERNEL(moe_mma) {
   for (u32 i = LANE; i < TN; i += WG) {
     const u32 pair = order[at + min_u32(i, count - 1u)];
 #if HIDDEN
-    x_rows[i] = pair / routing.n_used * m.n_in;
+    x_rows[i] = pair / routing.n_used;
 #else
-    x_rows[i] = pair * m.n_in;
+    x_rows[i] = pair;
 #end
   }
   BARRIER();

@@ -79,7 +79,7 @@ FN void add_slice(ARGS, Bytes b, u32 slice, u32 band, u32 x_at, PRIVATE const u3
 // acc[4 n + i] is number i of the product of this warp's band with the n-th eight rows of x: see
 // mma_f16. `bands`: where the band begins in bytes of b. x_rows must be set.
 FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *acc) {
-  const u32 n_slices = m.n_in / 64u, token = x_rows[0] / m.n_in;
+  const u32 n_slices = m.n_in / 64u, token = x_rows[0];
   const u32 x_at = 2u * PADDED * PARTS * m.n_in * (token / PADDED) + 32u * (token % PADDED);
   u32 words[32];
   Raw raw;

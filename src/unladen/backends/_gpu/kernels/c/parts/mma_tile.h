@@ -26,7 +26,7 @@ FN void fetch(ARGS, u32 slice, u32 n_slices) {
   const u32 stage = slice % STAGES;
   if (slice < n_slices) {
     for (u32 i = LANE; i < ELEMENTS * TN; i += WG) {
-      const u32 from = x_rows[i % TN];
+      const u32 from = x_rows[i % TN] * m.n_in;
 #if INT_DOT
       copy_async(x_tile, stage * ELEMENTS * TN + i, x_codes, from + run_column(slice, i / TN));
 #else
@@ -39,7 +39,7 @@ FN void fetch(ARGS, u32 slice, u32 n_slices) {
 #if INT_DOT
     for (u32 i = LANE; i < 2u * TN; i += WG) {
       copy_async(x_scale, stage * 2u * TN + i, x_scales,
-                 (x_rows[i % TN] + run_column(slice, i / TN * 2u)) / 2u);
+                 (x_rows[i % TN] * m.n_in + run_column(slice, i / TN * 2u)) / 2u);
     }
 #end
   }

@@ -11,6 +11,14 @@
 #bind in float residual
 #end
 
+FN float with_residual(ARGS, float value, u32 i) {
+#if RESIDUAL
+  return value + residual[i];
+#else
+  return value;
+#end
+}
+
 FN void put(ARGS, u32 which, float value, u32 i) {
 #if MATRICES
   if (which == 1u) {
@@ -29,9 +37,5 @@ FN void put(ARGS, u32 which, float value, u32 i) {
 
 // Adds what was in the residual stream to a product and stores it.
 FN void store(ARGS, u32 which, float value, u32 i) {
-#if RESIDUAL
-  put(args, which, value + residual[i], i);
-#else
-  put(args, which, value, i);
-#end
+  put(args, which, with_residual(args, value, i), i);
 }

@@ -16,7 +16,7 @@
 #bind in float x_factors
 #end
 #end
-// Where each row of x begins, in elements of x.
+// Which row of x each row of the tile is.
 #shared u32 x_rows TN
 
 // The first row of w, and of x, that this warp takes of the workgroup's.
@@ -44,8 +44,8 @@ FN void scale_sums(ARGS, PRIVATE float *acc) {
 #else
   UNROLL for (u32 n = 0u; n < RN; n++) {
     const u32 token = warp_token(args) + 8u * n + 2u * LANE_T;
-    const float one = x_factors[x_rows[token] / m.n_in];
-    const float two = x_factors[x_rows[token + 1u] / m.n_in];
+    const float one = x_factors[x_rows[token]];
+    const float two = x_factors[x_rows[token + 1u]];
     UNROLL for (u32 r = 0u; r < RM; r++) {
       UNROLL for (u32 i = 0u; i < 4u; i++) acc[4u * (r * RN + n) + i] *= i % 2u == 0u ? one : two;
     }
