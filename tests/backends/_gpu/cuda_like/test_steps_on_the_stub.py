@@ -17,6 +17,7 @@ from stub_driver.stub import Stub, backend, installed
 from tiny_plan import fill
 from unladen import Model
 from unladen.backends._gpu.cuda_like.program import CudaProgram
+from unladen.backends._gpu.step import SPLITS
 from unladen.errors import Cancelled
 
 N_LAYERS = 16
