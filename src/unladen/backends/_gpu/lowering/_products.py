@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
-from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering import _skinny, _tiles
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering.base import Lowering, rows_word
 from unladen.backends._gpu.step import Size
@@ -45,24 +45,25 @@ NOT_PREPARED = Prepared()
 
 
 def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NOT_PREPARED,
-            *, few: bool = True) -> None:
+            *, few: bool = True, most: int = FEW_ROWS) -> None:
     """Append the dispatches of ``m`` times the rows of x.
 
     * ``rows``: the symbol that counts the rows of x.
     * ``extra``: bindings of x, y and what is added before y is stored.
     * ``x``: x in other forms.
     * ``few``: False leaves out the dispatches for few rows.
+    * ``most``: up to how many rows are few.
     """
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra,
              "ROW_KIND": rows_word(rows)}
     if few:
         own = {**without_x(ranges), **x.few} if x.few else ranges
-        few_rows(low, m, m.n_groups, rows, own, flags, x)
-    if low.most(rows) <= FEW_ROWS:
+        few_rows(low, [m], rows, own, flags, x, most)
+    if low.most(rows) <= most:
         return
     if m.in_tiles:
-        _by_matrix_units(low, m, rows, ranges, flags, x)
+        _by_matrix_units(low, m, rows, ranges, flags, x, most)
         return
     kernel, taken = "matmul", ranges
     if x.coded and low.target.family.has_codes(m.quant):
@@ -71,21 +72,28 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     sizes = [TILES[kernel, wide] for wide in (False, True)]
     for i, (tm, tn) in enumerate(sizes):
         # Workgroup memory that every device has holds two small tiles, or one wide tile.
-        low.emit(kernel, _tiles_grid(m, rows, sizes, i), TILE_THREADS, taken, {
+        low.emit(kernel, _tiles_grid(m, rows, sizes, i, most), TILE_THREADS, taken, {
             "TM": tm, "TN": tn, "BUFFERS": 1 if i else 2, "DOUBLE": not i, **flags,
             **m.constants}, quant=m.quant)
 
 
-def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
-             flags: Constants, x: Prepared = NOT_PREPARED) -> None:
-    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a
-    time."""
+def few_rows(low: Lowering, pieces: Sequence[Matrix], rows: str, ranges: Ranges, flags: Constants,
+             x: Prepared = NOT_PREPARED, most: int = FEW_ROWS) -> None:
+    """Append dispatches of matrices of one format for up to ``most`` rows of x: for one row, for
+    four at a time, and for more by matrix units."""
+    m = pieces[0]
+    n_groups = sum(each.n_groups for each in pieces)
     coded = coded_tiles(low, m, x)
     taken = {**without_x(ranges), **(x.few or x.coded)} if coded else ranges
     flags = {**flags, "CODED": "x_codes" in ranges and not m.in_tiles}
-    many = m.in_tiles and "mma" not in low.features
-    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, low.most(rows) if many else FEW_ROWS)):
-        if low.most(rows) < from_rows:
+    last = most
+    if m.in_tiles and "mma" in low.features:
+        forms = {**x.split, **({"": x.few or x.coded} if coded else {})}
+        last = _skinny.products(low, pieces, rows, without_x(ranges), flags, forms, most)
+    elif m.in_tiles:
+        last = low.most(rows)
+    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, last)):
+        if min(low.most(rows), to_rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
         low.emit("matvec", grid, m.threads(n_together), taken,
@@ -112,30 +120,30 @@ def without_x(ranges: Ranges) -> dict[str, Range | bytes]:
 
 
 def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags: Constants,
-                     x: Prepared) -> None:
-    """Append the dispatches of ``m``, which is in tiles, for many rows of x."""
+                     x: Prepared, most: int) -> None:
+    """Append the dispatches of ``m``, which is in tiles, for more than ``most`` rows of x."""
     if "mma" not in low.features:
         return  # the kernel for few rows takes all of them
     form = _tiles.form_of(low, m, x.coded, x.split)
     tiles = [sizes.rows for sizes in form.sizes]
     for i, sizes in enumerate(form.sizes):
-        grid = _tiles_grid(m, rows, tiles, i, by_width=form.by_warpgroups)
+        grid = _tiles_grid(m, rows, tiles, i, most, by_width=form.by_warpgroups)
         low.emit("matmul_mma", grid, sizes.threads, {**without_x(ranges), **form.ranges},
                  {**sizes.constants, **form.constants, **flags, **m.constants}, quant=m.quant)
 
 
-def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int,
+def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int, most: int,
                 *, by_width: bool = False) -> Grid:
-    """The grid of tiles of size ``i`` of ``tiles``, from small to wide. A step takes the widest
-    that fill a large GPU. ``by_width``: and of which the next smaller one has fewer rows of x than
-    the step."""
+    """The grid of tiles of size ``i`` of ``tiles``, from small to wide, for more than ``most`` rows
+    of x. A step takes the widest that fill a large GPU. ``by_width``: and of which the next smaller
+    one has fewer rows of x than the step."""
     def is_taken(k: int, n: int) -> bool:
         fills = -(-m.n_rows // tiles[k][0]) * -(-n // tiles[k][1]) >= ENOUGH_TILES
         return k == 0 or (fills and not (by_width and n <= tiles[k - 1][1]))
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        if n <= FEW_ROWS or max(k for k in range(len(tiles)) if is_taken(k, n)) != i:
+        if n <= most or max(k for k in range(len(tiles)) if is_taken(k, n)) != i:
             return None
         return *fold(-(-m.n_rows // tiles[i][0])), -(-n // tiles[i][1])
 

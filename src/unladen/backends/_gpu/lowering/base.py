@@ -92,7 +92,8 @@ class Lowering:
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
     :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
-    replace in steps of few rows. ``tile_tokens``: the most tokens of a tile of attention."""
+    replace in steps of few rows, and up to how many rows. ``tile_tokens``: the most tokens of a
+    tile of attention."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -106,15 +107,19 @@ class Lowering:
         self.turned = turned(segment.nodes, inner)
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
-        self.done_for_few: set[Node] = set()
+        self.done_for_few: dict[Node, int] = {}
         self.tile_tokens = TILE_TOKENS
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
         """Append the dispatches of ``node``, by its lowering ``how``."""
-        formats = frozenset(file_format(self.placed(node, role).quant) for role in node.weights)
-        self.features = how.features_on(self.target, formats, self.segment.options)
+        self.features = self.features_of(how, node)
         how.lower(self, node)
+
+    def features_of(self, how: OpLowering, node: Node) -> frozenset[str]:
+        """The abilities that kernels of ``node`` may use, by its lowering ``how``."""
+        formats = frozenset(file_format(self.placed(node, role).quant) for role in node.weights)
+        return how.features_on(self.target, formats, self.segment.options)
 
     def value(self, value: Value) -> Range:
         """The range of ``value``, in the arena or in the step's words."""

@@ -8,7 +8,7 @@ from unladen.backends._gpu.dispatch import Groups, Ranges, fold
 from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._cached import bindings, cached
-from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
+from unladen.backends._gpu.lowering._matrix import Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
     PLAIN_KERNELS,
@@ -16,7 +16,9 @@ from unladen.backends._gpu.lowering._products import (
     few_rows,
     product,
 )
+from unladen.backends._gpu.lowering._skinny import FORMS, most_few
 from unladen.backends._gpu.lowering.base import (
+    ANY,
     ELEMENT_THREADS,
     Lowering,
     OpLowering,
@@ -56,12 +58,13 @@ class Linear(OpLowering):
         return True
 
     def lower(self, low: Lowering, node: Node) -> None:
-        coded = _prepared(low, node)
+        most = most_few(low, self, node)
+        coded = _prepared(low, node, most)
         if "act" in node.attrs:
-            _gated(low, node, coded)
+            _gated(low, node, coded, most)
             return
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
-        written = cached(low, node, pieces)
+        written = cached(low, node, pieces, most)
         together = _together(low, pieces, fewest=2 if written is None else 1)
         for i, found in enumerate(pieces):
             extra: dict[str, Range | bytes] = {**_many(low, node), "y": low.value(node.outputs[i])}
@@ -71,9 +74,9 @@ class Linear(OpLowering):
                 extra["residual"] = low.value(node.inputs[1])
             for m in found:
                 product(low, m, symbol(node.outputs[i]), extra, coded,
-                        few=not any(i in group for group in together))
+                        few=not any(i in group for group in together), most=most)
         for group in together:
-            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written)
+            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written, most)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
@@ -82,10 +85,9 @@ class Linear(OpLowering):
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
-        kinds = _tiles.kinds_of(node.weights.values(), coded="int_dot" in features,
-                                by_warpgroups="wgmma" in features)
-        rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
-        return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
+        kinds = _kinds(node, features, limits.count(node.inputs[0].shape[:-1]))
+        return sum(sum(_tiles.split_bytes(rows, n_cols(node.inputs[0]), kind))
+                   for kind, rows in kinds.items())
 
 
 def _operand(low: Lowering, node: Node) -> Ranges:
@@ -102,39 +104,54 @@ def _many(low: Lowering, node: Node) -> Ranges:
     return {"x": low.value(node.inputs[0])} if only_few_coded(low.target) else _operand(low, node)
 
 
-def _prepared(low: Lowering, node: Node) -> Prepared:
-    """Append the dispatches that bring x into the forms that the weights are multiplied with."""
+def _kinds(node: Node, features: Set[str], n_rows: int) -> Mapping[str, int]:
+    """The forms of x as sums of numbers of 16 bits that the weights of ``node`` may need, and how
+    many of the ``n_rows`` rows of the largest step are brought into each."""
+    weights, coded = node.weights.values(), "int_dot" in features
+    few = {kind: min(n_rows, FORMS[kind].most)
+           for kind in _tiles.kinds_of(weights, coded=coded, by_warpgroups=False)}
+    many = _tiles.kinds_of(weights, coded=coded, by_warpgroups="wgmma" in features)
+    return {**few, **dict.fromkeys(many, n_rows)}
+
+
+def _prepared(low: Lowering, node: Node, most: int) -> Prepared:
+    """Append the dispatches that bring x into the forms that the weights are multiplied with, up to
+    ``most`` rows in those for few."""
     few = _operand(low, node) if node.inputs[0] in low.rounded else {}
     if few and not only_few_coded(low.target):
         return Prepared(few)
     at = _gated_scratch(low.segment.limits, node)
-    coded = _quantized(low, node, at, few=not few)
-    if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
+    coded = _quantized(low, node, at, most, few=not few)
+    if "mma" not in low.features:
         return Prepared(coded, few)
     x, split = node.inputs[0], {}
+    n_rows = low.most(symbol(x))
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
-    for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded),
-                                by_warpgroups="wgmma" in low.features):
-        sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
-        memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
-        split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
+    for kind, rows in _kinds(node, low.features, n_rows).items():
+        within = range(FORMS[kind].after + 1 if kind in FORMS else most + 1,
+                       most + 1 if rows < n_rows else ANY.stop)
+        sizes = _tiles.split_bytes(rows, n_cols(x), kind)
+        if n_rows in range(within.start, ANY.stop):
+            memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
+            split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory,
+                                       within)
         at += sum(sizes)
     return Prepared(coded, few, split)
 
 
-def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:
+def _quantized(low: Lowering, node: Node, at: int, most: int, *, few: bool) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
     result; empty where no weight is multiplied so. ``at``: the place in scratch memory. ``few``:
-    whether few rows are rounded so, too, if weights in tiles need it."""
+    whether few rows, up to ``most``, are rounded so, too, if weights in tiles need it."""
     x = node.inputs[0]
     tiles = low.reads_tiles(node)
     few = few and tiles
-    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not few):
+    if "int_dot" not in low.features or (low.most(symbol(x)) <= most and not few):
         return {}
     codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
-                            2 if tiles else 1, lambda n: few or n > FEW_ROWS)
+                            2 if tiles else 1, lambda n: few or n > most)
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[list[int]]:
@@ -152,9 +169,9 @@ def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[li
 
 
 def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared,
-            written: Written | None) -> None:
-    """Append one dispatch for the products of few rows with several weights of a format.
-    ``written``: what it does besides."""
+            written: Written | None, most: int) -> None:
+    """Append one dispatch for the products of few rows, up to ``most``, with several weights of a
+    format. ``written``: what it does besides."""
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
@@ -173,13 +190,13 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Pre
             ranges[f"bias{at}"] = low.vector(node, f"b{i}")
             flags[f"BIAS{at}"] = True
     rows = symbol(node.outputs[0])
-    few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
-             ranges, {**flags, "ROW_KIND": rows_word(rows)}, coded)
+    few_rows(low, list(weights.values()), rows, ranges,
+             {**flags, "ROW_KIND": rows_word(rows)}, coded, most)
 
 
-def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
-    """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
-    written to scratch memory, and the kernel of ``glu`` reads them."""
+def _gated(low: Lowering, node: Node, coded: Prepared, most: int) -> None:
+    """Append ``act(x w0^T) * (x w1^T)``. Few rows, up to ``most``, take one kernel. For many rows,
+    two products are written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
     rows, out = symbol(y), low.value(y)
     both = matrices(low, node, "w0"), matrices(low, node, "w1")
@@ -193,17 +210,17 @@ def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
         for a, b in zip(*both, strict=True):
             ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
                                                 **_operand(low, node), **biases}
-            few_rows(low, a, a.n_groups, rows, ranges, {
+            few_rows(low, [a], rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
-                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded)
-    _gated_apart(low, node, both, coded, few=not together)
+                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded, most)
+    _gated_apart(low, node, both, coded, most, few=not together)
 
 
 def _gated_apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], coded: Prepared,
-                 *, few: bool) -> None:
+                 most: int, *, few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)
-    if not few and low.most(rows) <= FEW_ROWS:
+    if not few and low.most(rows) <= most:
         return
     size = _product_bytes(low.segment.limits, node)
     halves = [low.scratch(i * size, size) for i in range(2)]
@@ -212,11 +229,11 @@ def _gated_apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], co
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for m in found:
-            product(low, m, rows, extra, coded, few=few)
+            product(low, m, rows, extra, coded, few=few, most=most)
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        if n == 0 or (not few and n <= FEW_ROWS):
+        if n == 0 or (not few and n <= most):
             return None
         return *fold(-(-n * cols // ELEMENT_THREADS)), 1
 

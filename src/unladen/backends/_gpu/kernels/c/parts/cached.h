@@ -41,7 +41,7 @@ FN u32 row_of(ARGS, u32 which, u32 group, u32 slot) {
 
 // The product in `slot` with row n of x.
 FN float product(ARGS, u32 which, u32 group, u32 slot, u32 n) {
-  return with_bias(args, which, totals[slot * NT + n], row_of(args, which, group, slot));
+  return with_bias(args, which, total_of(args, slot, n), row_of(args, which, group, slot));
 }
 
 // The same, rotated; it is in row `row`.

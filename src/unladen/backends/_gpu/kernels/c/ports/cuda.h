@@ -25,9 +25,14 @@ typedef const u32 *Bytes;
 #define THREAD_ARG
 #define THREAD_PASS
 
+// A multiprocessor must have registers for so many workgroups; 0: no number is given. A kernel may
+// have another one among its constants. With one the compiler uses the registers that it leaves,
+// and issues loads before what uses the first of them; without one it saves registers.
+constexpr u32 MIN_GROUPS = 0u;
+
 #define KERNEL(name) \
   FN void name##_body(ARGS); \
-  extern "C" __global__ void __launch_bounds__(WG) kernel_main(KERNEL_PARAMS) { \
+  extern "C" __global__ void __launch_bounds__(WG, MIN_GROUPS) kernel_main(KERNEL_PARAMS) { \
     KERNEL_BEGIN name##_body(args); \
   } \
   FN void name##_body(ARGS)

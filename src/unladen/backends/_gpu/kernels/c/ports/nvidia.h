@@ -78,6 +78,9 @@ FN void mma_i8_half(int *c, const u32 *a, const u32 *b) {
       : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 }
 
+// The threads of a warp meet, and see what each of them did.
+#define sync_warp() __syncwarp()
+
 // Two numbers as float16 in one word, the first in the low half.
 FN u32 halves_of(float low, float high) {
   u32 bits;
@@ -234,8 +237,6 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
   copy_many(&(to)[i], (const u8 *)(from) + (at), n, &(array)[k])
 // What threads stored, or copied and waited for, can be read by matrix units after a barrier.
 #define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
-// The threads of a warp meet, and see what each of them did.
-#define sync_warp() __syncwarp()
 #endif
 
 // Programmatic dependent launch, in kernels with the constant PDL. begin_early comes first: it lets
