@@ -6,6 +6,8 @@
 #define load_u32_from(b, at, more) load_u32(b, (at) + (more))
 #define load_u128_from(b, at, more) load_u128(b, (at) + (more))
 #define element_from(a, i, more) ((a)[(i) + (more)])
+#define copy_async_from(to, i, later, from, at, more) \
+  copy_async(to, (i) + (later), from, (at) + (more))
 
 namespace emulator {
 
@@ -142,6 +144,7 @@ inline void end_products() {
 } // namespace emulator
 
 #define load_matrices(out, tile, i) emulator::load_rows<false>(out, tile, i, __FILE__, __LINE__)
+#define load_matrices_from(out, tile, i, more) load_matrices(out, tile, (i) + (more))
 #define load_transposed(out, tile, i) emulator::load_rows<true>(out, tile, i, __FILE__, __LINE__)
 #define mma_f16(c, a, b) emulator::multiply_halves(c, a, b, 0, __FILE__, __LINE__)
 #define mma_bf16(c, a, b) emulator::multiply_halves(c, a, b, 1, __FILE__, __LINE__)

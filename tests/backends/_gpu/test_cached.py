@@ -11,7 +11,7 @@ from backends._gpu.opening import opened
 from backends._gpu.storing import Storing
 from cases import running
 from cases.base import Maker
-from emulator.backend import EmulatorBackend
+from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu.joining import turned, written
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends.base import Backend
@@ -45,7 +45,20 @@ def test_one_dispatch(backend: Backend, style: str, rng: Rng) -> None:
         kv_types = ("F16", "F16") if n_tokens == 1 else ("F32", "F16")
         case = Storing(rng, style, n_tokens, formats=["F16"] * 3, biases=biases, rotated=rotated,
                        kv_types=kv_types)
-        check(case, backend, ["matvec", "kv_write"] if apart else ["matvec"])
+        by_units = in_tiles(backend) and n_tokens > 4
+        check(case, backend, [*(["split_rows", "matvec_mma"] if by_units else ["matvec"]),
+                              *(["kv_write"] if apart else [])])
+
+
+@pytest.mark.parametrize("features", [{"mma"}, {"mma", "wgmma", "pdl"}])
+@pytest.mark.parametrize(("quant", "n_tokens"), [("F16", 6), ("BF16", 9), ("Q8_0", 16)])
+def test_more_tokens_by_matrix_units(features: set[str], quant: str, n_tokens: int, rng: Rng
+                                     ) -> None:
+    """One dispatch after that which splits x."""
+    backend = EmulatorBackend(FEATURES | features)
+    for style in ("norm", ""):
+        case = Storing(rng, style, n_tokens, formats=[quant] * 3, biases=n_tokens == 9)
+        assert case.check(backend, joined=True) == ["split_rows", "matvec_mma"]
 
 
 def test_two_dispatches_of_two_formats(backend: Backend, rng: Rng) -> None:

@@ -18,29 +18,38 @@ from unladen.graph.ops.linear import n_weights
 from unladen.quants import file_format
 from unladen.quants.tiles import ROWS
 
-ENOUGH_BANDS = 128
-"""With so many bands of 16 rows a workgroup takes two of them where it has more than
-:data:`FEW_ROWS` rows of x, so that half as many workgroups read x."""
-LONG_ROW = 1024
-"""Rows with fewer columns are shared by :data:`FEWEST_WARPS`."""
-FEWEST_WARPS = 4
-"""The fewest warps that share a row's columns: as many as a tile has chunks of 64 columns."""
-MIN_GROUPS = 2
-"""Workgroups that a multiprocessor has registers for at least."""
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``rows``: the most rows of x of a workgroup, which holds as many. ``warps``: how many share
-    the columns. ``stages``: how many of a warp's turns of x the workgroup's memory holds."""
+    """Workgroups for up to ``rows`` rows of x.
+
+    * ``apart``: so many workgroups share these rows, and read the same rows of a weight.
+    * ``warps``: the most that share the tiles of a row's columns.
+    * ``stages``: how many of a warp's turns of x the workgroup's memory holds.
+    * ``enough``: with so many bands of 16 rows of a weight a workgroup takes two of them, so that
+      half as many workgroups read x.
+    * ``early``: a turn's words of weights are loaded in the turn before.
+    * ``min_groups``: a multiprocessor has registers for so many workgroups.
+    """
 
     rows: int
     warps: int
     stages: int
+    enough: int = 128
+    early: bool = False
+    apart: int = 1
+    min_groups: int = 2
 
-    def warps_for(self, n_in: int) -> int:
-        """How many warps share ``n_in`` columns."""
-        return self.warps if n_in >= LONG_ROW else min(self.warps, FEWEST_WARPS)
+    @property
+    def constants(self) -> Constants:
+        """The constants of the kernel."""
+        return {"NT": self.rows // self.apart, "X_GROUPS": self.apart, "STAGES": self.stages,
+                "EARLY": self.early, "MIN_GROUPS": self.min_groups}
+
+    def threads(self, n_tiles: int) -> int:
+        """Threads of a workgroup for rows of ``n_tiles``: the fewest warps with which none has more
+        tiles than with the most."""
+        return _tiles.WARP * -(-n_tiles // -(-n_tiles // self.warps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,8 @@ class Form:
 
 
 FORMS: Mapping[str, Form] = MappingProxyType({
-    "": Form(1, (Shape(8, 8, 3), Shape(16, 8, 2), Shape(32, 8, 2), Shape(64, 4, 2))),
+    "": Form(1, (Shape(8, 8, 4, 512, early=True), Shape(16, 8, 2, early=True, min_groups=1),
+                 Shape(32, 8, 2, min_groups=1), Shape(64, 8, 2, min_groups=1, apart=2))),
     "F16": Form(4, (Shape(8, 8, 2), Shape(16, 4, 2))),
     "BF16": Form(4, (Shape(8, 8, 2), Shape(16, 4, 2)))})
 """By the format of the parts of x, "" for int8. To split x takes a dispatch of its own, and four
@@ -98,26 +108,31 @@ def products(low: Lowering, pieces: Sequence[Matrix], rows: str, ranges: Ranges,
     * ``ranges``: all bindings but those of x.
     * ``forms``: bindings of x by the name of its form; "" is int8.
     """
-    first = pieces[0]
-    name = form_name(low.target.family, first.quant, coded="" in forms)
+    m = pieces[0]
+    name = form_name(low.target.family, m.quant, coded="" in forms)
     form = FORMS[name]
-    after, second = form.after, bool(flags.get("SECOND"))
+    after, n_tiles = form.after, m.n_in // int(m.constants["TILE_COLUMNS"])
     for shape in form.shapes:
         if after >= min(most, low.most(rows)):
             break
-        n_bands = sum(m.n_groups for m in pieces)
-        bands = 2 if second or (shape.rows > FEW_ROWS and n_bands >= ENOUGH_BANDS) else 1
-        n_together = ROWS if second else ROWS * bands
-        n_groups = sum(-(-m.n_rows // n_together) for m in pieces)
-        constants: dict[str, int | bool] = {
-            "R": n_together, "NT": shape.rows, "BANDS": bands, "STAGES": shape.stages,
-            "MIN_GROUPS": MIN_GROUPS, "INT_DOT": not name, "SECOND": second,
-            **(_tiles.part_constants(name) if name else {})}
+        bands, each = _bands(pieces, shape, second=bool(flags.get("SECOND")))
+        n_groups = shape.apart * sum(-(-m.n_rows // each) for m in pieces)
         low.emit("matvec_mma", _grid(n_groups, rows, after + 1, min(shape.rows, most)),
-                 _tiles.WARP * shape.warps_for(first.n_in), {**ranges, **forms[name]},
-                 {**first.constants, **constants, **flags}, quant=first.quant)
+                 shape.threads(n_tiles), {**ranges, **forms[name]},
+                 {**m.constants, **shape.constants, "R": each, "BANDS": bands, "SECOND": False,
+                  "INT_DOT": not name, **(_tiles.part_constants(name) if name else {}), **flags},
+                 quant=m.quant)
         after = shape.rows
     return form.after
+
+
+def _bands(pieces: Sequence[Matrix], shape: Shape, *, second: bool) -> tuple[int, int]:
+    """How many bands of 16 rows a workgroup multiplies, and how many rows of a weight these are.
+    ``second``: one of the bands is of the second weight of a gated unit."""
+    if second:
+        return 2, ROWS
+    bands = 2 if sum(m.n_groups for m in pieces) >= shape.enough else 1
+    return bands, ROWS * bands
 
 
 def _grid(n_groups: int, rows: str, fewest: int, most: int) -> Grid:

@@ -15,7 +15,7 @@ FN float total_of(ARGS, u32 slot, u32 n) {
 #if SECOND
 #use exp activation
 #end
-// What `matvec` does for up to NT rows of x and weights in tiles, by matrix units; see
+// What `matvec` does for up to NT X_GROUPS rows of x and weights in tiles, by matrix units; see
 // parts/skinny_tile.h. A workgroup multiplies R rows of w: BANDS bands, or with SECOND one of each
 // matrix. For NVIDIA only.
 #define SUMS ((SECOND ? 1u : BANDS) * GROUPS_OF_X * 32u)
@@ -28,9 +28,9 @@ FN void store_all(ARGS, u32 which, u32 group, u32 count, Matrix own) {
   }
   BARRIER();
   NO_UNROLL for (u32 i = LANE; i < R / 2u * NT; i += WG) {
-    const u32 slot = i % (R / 2u) * 2u, token = i / (R / 2u);
+    const u32 slot = i % (R / 2u) * 2u, n = i / (R / 2u), token = first_token(args) + n;
     if (group * R + slot < own.n_rows && token < count) {
-      store_two(args, which, group, slot, token, token, own.n_out);
+      store_two(args, which, group, slot, n, token, own.n_out);
     }
   }
 }
@@ -53,7 +53,7 @@ FN void store_all(ARGS, u32 which, u32 group, u32 count, Matrix own) {
     f4 u = v;
     if (SECOND) u = sum_of_warps(args, SUMS + i, count);
     const u32 row = group * R + i / (32u * GROUPS_OF_X) * 16u + i % 32u / 4u;
-    const u32 token = i / 32u % GROUPS_OF_X * 8u + i % 4u * 2u;
+    const u32 token = first_token(args) + i / 32u % GROUPS_OF_X * 8u + i % 4u * 2u;
     const float products[4] = {v.x, v.y, v.z, v.w}, seconds[4] = {u.x, u.y, u.z, u.w};
     UNROLL for (u32 k = 0u; k < 4u; k++) {
       const u32 r = row + k / 2u * 8u, t = token + k % 2u;
@@ -66,7 +66,7 @@ FN void store_all(ARGS, u32 which, u32 group, u32 count, Matrix own) {
 #end
 
 KERNEL(matvec_mma) {
-  u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
+  u32 group = (GROUP_X + GROUP_Y * N_GROUPS_X) / X_GROUPS;
   u32 which = 0u;
 #if MATRICES
   for (u32 i = 0u; i + 1u < MATRICES; i++) {

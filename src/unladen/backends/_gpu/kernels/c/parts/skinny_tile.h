@@ -1,5 +1,5 @@
 #use tiles
-// Products of BANDS bands of 16 rows of w, which are tiles, with up to NT rows of x, by the matrix
+// Products of BANDS bands of 16 rows of w, which are tiles, with NT rows of x, by the matrix
 // units of NVIDIA's chips (sm_80 and later). The warps of a workgroup share the columns: warp s
 // takes chunks s, s + WARPS, ... of every band. Weights go from memory to registers, a turn ahead,
 // since tiles have the order of fragments. Rows of x come through shared memory, STAGES turns ahead;
@@ -10,11 +10,12 @@
 // PARTS of x (`split_rows`). The order of rows differs from element to element, so that no two of
 // eight that are read or written at once share a bank.
 #define WARPS (WG / 32u)
-#define TURN_TILES (WARPS / CHUNKS)
 #define GROUPS_OF_X (NT / 8u)
-// A turn's bytes of a band, and how many turns ahead they come to the chip's cache.
-#define PART_BYTES (TILE_BYTES / CHUNKS)
-#define AHEAD (4096u / PART_BYTES + 1u)
+// The turns of a round: after so many the number of the chunk and the place of x in shared memory
+// are the same again.
+#define ROUND (CHUNKS > STAGES ? CHUNKS : STAGES)
+// How many tiles ahead a warp's tiles come to the chip's cache.
+#define AHEAD (4096u / TILE_BYTES + 1u)
 #if INT_DOT
 #define ELEMENTS 4u
 #define AT_ONCE 4u
@@ -59,54 +60,69 @@ typedef struct {
 #end
 } Chunk;
 
-// The tile of a warp's turn; its chunk is number subgroup % CHUNKS in all of them.
-FN u32 tile_of(u32 subgroup, u32 turn) { return subgroup / CHUNKS + turn * TURN_TILES; }
-
-// How many turns this warp has.
-FN u32 n_turns_of(u32 subgroup, u32 n_in) { return (n_in / 64u + WARPS - 1u - subgroup) / WARPS; }
-
-// The column of run `run` of 16 columns of a turn.
-FN u32 turn_column(u32 subgroup, u32 turn, u32 run) {
+// The first column of chunk c of a tile, and how far after it run `run` of 16 columns begins.
 #if PLAIN
-  return tile_of(subgroup, turn) * TILE_COLUMNS + 16u * run;
+FN u32 first_column(u32 c) { return 64u * c; }
+FN u32 run_after(u32 run) { return 16u * run; }
 #else
-  return tile_of(subgroup, turn) * TILE_COLUMNS + pair_column(subgroup % CHUNKS, run / 2u)
-         + 16u * (run % 2u);
+FN u32 first_column(u32 c) { return pair_column(c, 0u); }
+FN u32 run_after(u32 run) {
+  return (pair_column(0u, 1u) - pair_column(0u, 0u)) * (run / 2u) + 16u * (run % 2u);
+}
 #end
+
+// The tile of turn k of a round whose first tile is `first`.
+FN u32 tile_of(u32 first, u32 k) { return first + k / CHUNKS * WARPS; }
+
+// Where element `element` of row r of eight rows is in this warp's part of x_tile, and how far after
+// it in a stage, for `more` elements and n times eight rows further. `more` is a multiple
+// of AT_ONCE.
+FN u32 place_of(u32 element, u32 r) {
+  return (SUBGROUP * STAGES * ELEMENTS + element) * NT + (r ^ (element * (8u / AT_ONCE) % 8u));
+}
+FN u32 place_after(u32 stage, u32 more, u32 n) {
+  return (stage * ELEMENTS + more) * NT + 8u * n;
 }
 
-// Where a turn's element of a row of x is in x_tile.
-FN u32 place_of(u32 subgroup, u32 turn, u32 element, u32 token) {
-  return ((subgroup * STAGES + turn % STAGES) * ELEMENTS + element) * NT
-         + (token ^ (element * (8u / AT_ONCE) % 8u));
-}
-
-FN u32 scale_place(u32 subgroup, u32 turn, u32 pair, u32 token) {
-  return ((subgroup * STAGES + turn % STAGES) * 2u + pair) * NT + token;
-}
-
-// Begins to copy a turn's columns of `count` rows of x; the last one stands for those after it.
-FN void fetch(ARGS, u32 n_in, u32 turn, u32 n_turns, u32 count) {
-  if (turn < n_turns) {
-    UNROLL for (u32 k = 0u; k < ELEMENTS * NT / 32u; k++) {
-      const u32 i = IN_SUBGROUP + 32u * k, part = i / (AT_ONCE * NT);
-      const u32 element = i % AT_ONCE, token = i / AT_ONCE % NT;
-      const u32 row = min_u32(token, count - 1u);
-      const u32 to = place_of(SUBGROUP, turn, part * AT_ONCE + element, token);
 #if INT_DOT
-      copy_async(x_tile, to, x_codes, row * n_in + turn_column(SUBGROUP, turn, element));
+// The same for the scales of a row's pair in x_scale.
+FN u32 scale_place(u32 pair, u32 r) { return (SUBGROUP * STAGES * 2u + pair) * NT + r; }
+FN u32 scale_after(u32 stage, u32 n) { return stage * 2u * NT + 8u * n; }
+#end
+
+// The first row of x of this workgroup. Neighbouring workgroups multiply the same bands with other
+// rows of x, X_GROUPS together, so that the chip's cache has the bands for all but the first.
+FN u32 first_token(ARGS) { return (GROUP_X + GROUP_Y * N_GROUPS_X) % X_GROUPS * NT; }
+
+// Begins to copy the columns of turn k of a round, of this workgroup's of `count` rows of x; the
+// last one stands for those after it.
+FN void fetch(ARGS, u32 n_in, u32 first, u32 k, u32 count) {
+  const u32 tile = tile_of(first, k), more = first_column(k % CHUNKS);
+  const u32 stage = k % STAGES, begin = first_token(args);
+  if (tile < n_in / TILE_COLUMNS) {
+    const u32 element = IN_SUBGROUP % AT_ONCE, own = IN_SUBGROUP / AT_ONCE;
+    UNROLL for (u32 i = 0u; i < ELEMENTS * NT / 32u; i++) {
+      const u32 part = i / (AT_ONCE * NT / 32u), after = 32u / AT_ONCE * (i % (AT_ONCE * NT / 32u));
+      const u32 row = min_u32(begin + own + after, count - 1u);
+      const u32 to = place_of(element, own + after % 8u);
+#if INT_DOT
+      const u32 at = row * n_in + run_after(element) + tile * TILE_COLUMNS;
+      copy_async_from(x_tile, to, place_after(stage, 0u, after / 8u), x_codes, at, more);
 #else
-      const u32 column = turn_column(SUBGROUP, turn, element / 2u) + 8u * (element % 2u);
-      copy_async(x_tile, to, x_parts, 2u * ((row * PARTS + part) * n_in + column));
+      const u32 at = (row * PARTS + part) * n_in + tile * TILE_COLUMNS + run_after(element / 2u)
+                     + 8u * (element % 2u);
+      copy_async_from(x_tile, to, place_after(stage, 8u * part, after / 8u), x_parts, 2u * at,
+                      2u * more);
 #end
     }
 #if INT_DOT
-    UNROLL for (u32 k = 0u; k < (2u * NT + 31u) / 32u; k++) {
-      const u32 i = IN_SUBGROUP + 32u * k, pair = i % 2u, token = i / 2u;
-      if (token < NT) {
-        const u32 from = min_u32(token, count - 1u) * n_in;
-        copy_async(x_scale, scale_place(SUBGROUP, turn, pair, token), x_scales,
-                   (from + turn_column(SUBGROUP, turn, 2u * pair)) / 2u);
+    const u32 pair = IN_SUBGROUP % 2u, scaled = IN_SUBGROUP / 2u;
+    if (scaled < NT) {
+      UNROLL for (u32 i = 0u; i < (NT + 15u) / 16u; i++) {
+        const u32 row = min_u32(begin + scaled + 16u * i, count - 1u);
+        const u32 at = row * n_in + run_after(2u * pair) + tile * TILE_COLUMNS;
+        copy_async_from(x_scale, scale_place(pair, scaled), scale_after(stage, 2u * i), x_scales,
+                        at / 2u, more / 2u);
       }
     }
 #end
@@ -114,39 +130,34 @@ FN void fetch(ARGS, u32 n_in, u32 turn, u32 n_turns, u32 count) {
   copy_commit();
 }
 
-// Brings a turn's part of the tiles to the chip's cache.
-FN void fetch_tiles(ARGS, u32 which, u32 turn, u32 n_turns, PRIVATE const u32 *bands) {
-  const u32 within = SUBGROUP % CHUNKS * PART_BYTES + 128u * IN_SUBGROUP;
-  if (turn < n_turns && 128u * IN_SUBGROUP < PART_BYTES) {
+// Brings a tile of each band to the chip's cache.
+FN void fetch_tile(ARGS, u32 which, u32 n_in, u32 tile, PRIVATE const u32 *bands) {
+  if (tile < n_in / TILE_COLUMNS && 128u * IN_SUBGROUP < TILE_BYTES) {
     UNROLL for (u32 r = 0u; r < BANDS; r++) {
-      prefetch(band_bytes(args, which, r),
-               bands[r] + tile_of(SUBGROUP, turn) * TILE_BYTES + within);
+      prefetch(band_bytes(args, which, r), bands[r] + tile * TILE_BYTES + 128u * IN_SUBGROUP);
     }
   }
 }
 
-// Brings the tiles of the first turns to the chip's cache.
+// Brings the first tiles of each band to the chip's cache.
 FN void fetch_first(ARGS, u32 which, u32 n_in, PRIVATE const u32 *bands) {
-  for (u32 turn = 0u; turn < AHEAD; turn++) {
-    fetch_tiles(args, which, turn, n_turns_of(SUBGROUP, n_in), bands);
-  }
+  for (u32 i = 0u; i < AHEAD; i++) fetch_tile(args, which, n_in, SUBGROUP + i * WARPS, bands);
 }
 
-// Loads a turn's chunk of each band; bands[r] is where band r begins.
-FN void load_chunk(ARGS, u32 which, u32 turn, PRIVATE const u32 *bands, PRIVATE Chunk *out) {
+// Loads chunk c of a tile of each band; bands[r] is where band r begins.
+FN void load_chunk(ARGS, u32 which, u32 tile, u32 c, PRIVATE const u32 *bands, PRIVATE Chunk *out) {
   UNROLL for (u32 r = 0u; r < BANDS; r++) {
     const Bytes b = band_bytes(args, which, r);
-    const u32 tile = bands[r] + tile_of(SUBGROUP, turn) * TILE_BYTES;
+    const u32 at = bands[r] + tile * TILE_BYTES;
 #if PLAIN
     UNROLL for (u32 run = 0u; run < 4u; run++) {
-      out->numbers[4u * r + run] = sixteen_columns(b, tile, run);
+      out->numbers[4u * r + run] = sixteen_columns(b, at, run);
     }
 #else
-    const u32 c = SUBGROUP % CHUNKS;
-    chunk_codes(args, b, tile, c, out->codes + 8u * r);
+    chunk_codes(args, b, at, c, out->codes + 8u * r);
     UNROLL for (u32 p = 0u; p < 2u; p++) {
-      out->scale[4u * r + 2u * p] = pair_scales(args, b, tile, LANE_G, c, p);
-      out->scale[4u * r + 2u * p + 1u] = pair_scales(args, b, tile, LANE_G + 8u, c, p);
+      out->scale[4u * r + 2u * p] = pair_scales(args, b, at, LANE_G, c, p);
+      out->scale[4u * r + 2u * p + 1u] = pair_scales(args, b, at, LANE_G + 8u, c, p);
     }
 #end
   }
@@ -155,21 +166,6 @@ FN void load_chunk(ARGS, u32 which, u32 turn, PRIVATE const u32 *bands, PRIVATE 
 #if INT_DOT
 // The sum that is held as bits of a float; see INT_BASE.
 FN float sum_of(int bits) { return as_f32((u32)bits) - FLOAT_BASE; }
-
-// What a pair adds to an element: `scale` is of its row and pair, `first` and `second` are the sums
-// of the first and of the second 16 columns, or `first` that of both.
-FN float scaled(f4 scale, u4 x, int first, int second) {
-  const float factor = as_f32(x.x);
-  float value = 0.0f;
-  if (SCALED == 16u) {
-    value = factor * (scale.x * sum_of(first) + scale.z * sum_of(second));
-    if (SHIFTED) value += scale.y * as_f32(x.y) + scale.w * as_f32(x.w);
-  } else {
-    value = factor * scale.x * sum_of(first);
-    if (SHIFTED) value += scale.y * (as_f32(x.y) + as_f32(x.w));
-  }
-  return value;
-}
 
 // Adds pair p of a band's chunk with eight rows of x, whose words are `x` and whose scales are `one`
 // and `two`.
@@ -184,19 +180,32 @@ FN void add_pair(u32 p, PRIVATE const u32 *codes, PRIVATE const f4 *scale, PRIVA
   } else {
     mma_i8(first, own, x + 2u * p);
   }
+  // Sums of columns: those of the first and of the second 16, or of both.
+  const f2 sum_one = F2(as_f32(one.y), as_f32(one.w)), sum_two = F2(as_f32(two.y), as_f32(two.w));
+  const float both_one = sum_one.x + sum_one.y, both_two = sum_two.x + sum_two.y;
   UNROLL for (u32 i = 0u; i < 4u; i++) {
-    acc[i] += scaled(scale[2u * p + i / 2u], i % 2u == 0u ? one : two, first[i], second[i]);
+    const f4 s = scale[2u * p + i / 2u];
+    const float factor = as_f32(i % 2u == 0u ? one.x : two.x);
+    const f2 sum = i % 2u == 0u ? sum_one : sum_two;
+    if (SCALED == 16u) {
+      acc[i] += factor * (s.x * sum_of(first[i]) + s.z * sum_of(second[i]));
+      if (SHIFTED) acc[i] += s.y * sum.x + s.w * sum.y;
+    } else {
+      acc[i] += factor * s.x * sum_of(first[i]);
+      if (SHIFTED) acc[i] += s.y * (i % 2u == 0u ? both_one : both_two);
+    }
   }
 }
 
-FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) {
+FN void add_chunk(ARGS, u32 stage, PRIVATE const Chunk *own, PRIVATE float *acc) {
+  const u32 at = scale_place(0u, 2u * LANE_T);
   UNROLL for (u32 n = 0u; n < GROUPS_OF_X; n++) {
     u32 x[4];
-    load_matrices(x, x_tile,
-                  place_of(SUBGROUP, turn, IN_SUBGROUP / 8u, 8u * n + IN_SUBGROUP % 8u));
+    load_matrices_from(x, x_tile, place_of(IN_SUBGROUP / 8u, IN_SUBGROUP % 8u),
+                       place_after(stage, 0u, n));
     UNROLL for (u32 p = 0u; p < 2u; p++) {
-      const u32 at = scale_place(SUBGROUP, turn, p, 8u * n + 2u * LANE_T);
-      const u4 one = x_scale[at], two = x_scale[at + 1u];
+      const u4 one = element_from(x_scale, at, scale_after(stage, n) + p * NT);
+      const u4 two = element_from(x_scale, at, scale_after(stage, n) + p * NT + 1u);
       UNROLL for (u32 r = 0u; r < BANDS; r++) {
         add_pair(p, own->codes + 8u * r, own->scale + 4u * r, x, one, two,
                  acc + 4u * (r * GROUPS_OF_X + n));
@@ -206,25 +215,25 @@ FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) 
 }
 #else
 // sum += a times run `run` of eight rows of x, over all parts.
-FN void add_parts(ARGS, u32 turn, u32 run, u32 n, PRIVATE const u32 *a, PRIVATE float *sum) {
+FN void add_parts(ARGS, u32 stage, u32 run, u32 n, PRIVATE const u32 *a, PRIVATE float *sum) {
   UNROLL for (u32 q = 0u; q < PARTS; q += 2u) {
     const u32 j = IN_SUBGROUP / 8u;
     const u32 element = 8u * min_u32(q + j / 2u, PARTS - 1u) + 2u * run + j % 2u;
     u32 x[4];
-    load_matrices(x, x_tile, place_of(SUBGROUP, turn, element, 8u * n + IN_SUBGROUP % 8u));
+    load_matrices_from(x, x_tile, place_of(element, IN_SUBGROUP % 8u), place_after(stage, 0u, n));
     mma_part(sum, a, x);
     if (q + 1u < PARTS) mma_part(sum, a, x + 2);
   }
 }
 
 #if PLAIN
-FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) {
+FN void add_chunk(ARGS, u32 stage, PRIVATE const Chunk *own, PRIVATE float *acc) {
   UNROLL for (u32 run = 0u; run < 4u; run++) {
     UNROLL for (u32 r = 0u; r < BANDS; r++) {
       const u4 q = own->numbers[4u * r + run];
       const u32 a[4] = {q.x, q.y, q.z, q.w};
       UNROLL for (u32 n = 0u; n < GROUPS_OF_X; n++) {
-        add_parts(args, turn, run, n, a, acc + 4u * (r * GROUPS_OF_X + n));
+        add_parts(args, stage, run, n, a, acc + 4u * (r * GROUPS_OF_X + n));
       }
     }
   }
@@ -239,7 +248,7 @@ FN void codes_as_halves(u32 words, PRIVATE u32 *out) {
 
 // Scales come after the products. A shift is multiplied with the sum of x's columns, which is a
 // product with ones.
-FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) {
+FN void add_chunk(ARGS, u32 stage, PRIVATE const Chunk *own, PRIVATE float *acc) {
   const u32 ones[4] = {0x3c003c00u, 0x3c003c00u, 0x3c003c00u, 0x3c003c00u};
   UNROLL for (u32 r = 0u; r < BANDS; r++) {
     UNROLL for (u32 run = 0u; run < 4u; run++) {
@@ -251,8 +260,8 @@ FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) 
       const f2 shift = run % 2u == 0u ? F2(top.y, low.y) : F2(top.w, low.w);
       UNROLL for (u32 n = 0u; n < GROUPS_OF_X; n++) {
         float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, all[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        add_parts(args, turn, run, n, a, sum);
-        if (SHIFTED) add_parts(args, turn, run, n, ones, all);
+        add_parts(args, stage, run, n, a, sum);
+        if (SHIFTED) add_parts(args, stage, run, n, ones, all);
         UNROLL for (u32 i = 0u; i < 4u; i++) {
           acc[4u * (r * GROUPS_OF_X + n) + i] += (i < 2u ? s.x : s.y) * sum[i];
           if (SHIFTED) acc[4u * (r * GROUPS_OF_X + n) + i] += (i < 2u ? shift.x : shift.y) * all[i];
@@ -264,16 +273,27 @@ FN void add_chunk(ARGS, u32 turn, PRIVATE const Chunk *own, PRIVATE float *acc) 
 #end
 #end
 
-// Multiplies `own`, the chunk of a turn, and loads that of the next turn meanwhile.
-FN void take_turn(ARGS, u32 which, u32 n_in, u32 turn, u32 n_turns, u32 count,
-                  PRIVATE const u32 *bands, PRIVATE const Chunk *own, PRIVATE Chunk *next,
-                  PRIVATE float *acc) {
+// Multiplies the chunk of turn k of a round. With EARLY it is chunks[k % 2], and that of the next
+// turn is loaded meanwhile.
+FN void take_turn(ARGS, u32 which, u32 n_in, u32 first, u32 k, u32 count, PRIVATE const u32 *bands,
+                  PRIVATE Chunk *chunks, PRIVATE float *acc) {
+  const u32 tile = tile_of(first, k), c = k % CHUNKS;
+#if EARLY
+  PRIVATE const Chunk *own = &chunks[k % 2u];
+#else
+  PRIVATE const Chunk *own = chunks;
+#end
   copy_wait(STAGES - 2u);
   sync_warp();
-  fetch(args, n_in, turn + STAGES - 1u, n_turns, count);
-  fetch_tiles(args, which, turn + AHEAD, n_turns, bands);
-  load_chunk(args, which, min_u32(turn + 1u, n_turns - 1u), bands, next);
-  add_chunk(args, turn, own, acc);
+  fetch(args, n_in, first, k + STAGES - 1u, count);
+  if (c == 0u) fetch_tile(args, which, n_in, tile + AHEAD * WARPS, bands);
+#if EARLY
+  load_chunk(args, which, min_u32(tile_of(first, k + 1u), n_in / TILE_COLUMNS - 1u),
+             (k + 1u) % CHUNKS, bands, &chunks[(k + 1u) % 2u]);
+#else
+  load_chunk(args, which, tile, c, bands, chunks);
+#end
+  add_chunk(args, k % STAGES, own, acc);
 }
 
 // Leaves the sums over this warp's columns in x_tile. Element 4 g + t of a band and eight rows of x
@@ -296,7 +316,7 @@ FN f4 sum_of_warps(ARGS, u32 i, u32 count) {
 #else
 #if BRAIN
 #else
-  const u32 token = i / 32u % GROUPS_OF_X * 8u + i % 4u * 2u;
+  const u32 token = first_token(args) + i / 32u % GROUPS_OF_X * 8u + i % 4u * 2u;
   const float one = x_factors[min_u32(token, count - 1u)];
   const float two = x_factors[min_u32(token + 1u, count - 1u)];
   total = F4(total.x * one, total.y * two, total.z * one, total.w * two);
@@ -305,18 +325,22 @@ FN f4 sum_of_warps(ARGS, u32 i, u32 count) {
   return total;
 }
 
-// Multiplies the bands with `count` rows of x. The sums are then in x_tile, for every thread.
+// Multiplies the bands with this workgroup's of `count` rows of x. The sums are then in x_tile, for every thread.
 FN void multiply_bands(ARGS, u32 which, u32 n_in, u32 count, PRIVATE const u32 *bands) {
-  const u32 n_turns = n_turns_of(SUBGROUP, n_in);
+  const u32 n_tiles = n_in / TILE_COLUMNS;
   float acc[4u * BANDS * GROUPS_OF_X];
-  Chunk even, odd;
+  Chunk chunks[2];
   for (u32 o = 0u; o < 4u * BANDS * GROUPS_OF_X; o++) acc[o] = 0.0f;
-  for (u32 turn = 0u; turn + 1u < STAGES; turn++) fetch(args, n_in, turn, n_turns, count);
-  if (n_turns > 0u) load_chunk(args, which, 0u, bands, &even);
-  NO_UNROLL for (u32 turn = 0u; turn < n_turns; turn += 2u) {
-    take_turn(args, which, n_in, turn, n_turns, count, bands, &even, &odd, acc);
-    if (turn + 1u == n_turns) break;
-    take_turn(args, which, n_in, turn + 1u, n_turns, count, bands, &odd, &even, acc);
+  UNROLL for (u32 k = 0u; k + 1u < STAGES; k++) fetch(args, n_in, SUBGROUP, k, count);
+#if EARLY
+  load_chunk(args, which, min_u32(SUBGROUP, n_tiles - 1u), 0u, bands, chunks);
+#end
+  NO_UNROLL for (u32 first = SUBGROUP; first < n_tiles; first = tile_of(first, ROUND)) {
+    UNROLL for (u32 k = 0u; k < ROUND; k++) {
+      if (ROUND <= CHUNKS || tile_of(first, k) < n_tiles) {
+        take_turn(args, which, n_in, first, k, count, bands, chunks, acc);
+      }
+    }
   }
   copy_wait(0u);
   // Sums take the place of columns, also of those of other warps.

@@ -12,6 +12,13 @@
 #define load_u128_from(b, at, more) (((const u4 *)((const u8 *)(b) + (at)))[(more) / 16u])
 #define element_from(a, i, more) (((a) + (i))[more])
 
+#if __CUDA_ARCH__ >= 800
+// copy_async of what is `more` bytes after byte `at`, to the element `later` elements after element
+// i; the compiler knows both distances.
+#define copy_async_from(to, i, later, from, at, more) \
+  copy_16(&((to) + (i))[later], (const u8 *)(from) + (at) + (more))
+#endif
+
 // Four bytes of a and b: the four lowest digits of `chosen`, of four bits, number them from 0, the
 // lowest of a, to 7, the highest of b.
 #define permute_bytes(a, b, chosen) __byte_perm(a, b, chosen)
@@ -22,7 +29,8 @@ FN int shuffle_xor_int(int x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x,
 
 #if __CUDA_ARCH__ >= 800
 // Four matrices of 8 rows of 16 bytes from a shared array of u4: thread 8 j + r names the element
-// that is row r of matrix j, and gets word t of row g of matrix j in out[j].
+// that is row r of matrix j, and gets word t of row g of matrix j in out[j]. load_matrices_from:
+// `more` elements after element i.
 FN void load_matrices_at(u32 *out, const u4 *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -39,6 +47,7 @@ FN void load_transposed_at(u32 *out, const u4 *row) {
 }
 
 #define load_matrices(out, tile, i) load_matrices_at(out, &(tile)[i])
+#define load_matrices_from(out, tile, i, more) load_matrices_at(out, &((tile) + (i))[more])
 #define load_transposed(out, tile, i) load_transposed_at(out, &(tile)[i])
 
 // c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and 2
