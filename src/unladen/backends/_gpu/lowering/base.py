@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -81,6 +81,11 @@ class OpLowering(ABC):
     def tile_tokens(self, node: Node, target: Target) -> int:
         """The most tokens of a tile of attention with which ``node`` runs on ``target``."""
         return TILE_TOKENS
+
+    def trial_rows(self, node: Node, target: Target, features: Set[str]) -> Sequence[int]:
+        """Numbers of tokens for which ``node`` has kernels of its own where kernels on ``target``
+        use ``features``, besides one token and a few."""
+        return ()
 
     @abstractmethod
     def lower(self, low: Lowering, node: Node) -> None:

@@ -16,7 +16,7 @@ from unladen.backends._gpu.lowering._products import (
     few_rows,
     product,
 )
-from unladen.backends._gpu.lowering._skinny import FORMS, most_few
+from unladen.backends._gpu.lowering._skinny import FORMS, form_name, most_few
 from unladen.backends._gpu.lowering.base import (
     ANY,
     ELEMENT_THREADS,
@@ -29,10 +29,11 @@ from unladen.backends._gpu.lowering.base import (
     symbol,
 )
 from unladen.backends._gpu.step import Size
-from unladen.backends._gpu.target import ALIGNMENT, Range
+from unladen.backends._gpu.target import ALIGNMENT, Range, Target
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
+from unladen.quants import file_format
 from unladen.types import Limits
 
 MOST_BINDINGS = 13
@@ -77,6 +78,16 @@ class Linear(OpLowering):
                         few=not any(i in group for group in together), most=most)
         for group in together:
             _joined(low, node, {i: pieces[i][0] for i in group}, coded, written, most)
+
+    def trial_rows(self, node: Node, target: Target, features: Set[str]) -> Sequence[int]:
+        """The most rows of each kernel for few rows of tiles, and one row more."""
+        found = set[int]()
+        for weight in node.weights.values() if "mma" in features else ():
+            quant = file_format(weight.quant)
+            if quant != weight.quant:
+                form = FORMS[form_name(target.family, quant, coded="int_dot" in features)]
+                found |= {form.after, *(shape.rows for shape in form.shapes), form.most + 1}
+        return sorted(found - {1})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
