@@ -1,9 +1,10 @@
 #use tiles
-// Products of BANDS bands of 16 rows of w, which are tiles, with NT rows of x, by the matrix
-// units of NVIDIA's chips (sm_80 and later). The warps of a workgroup share the columns: warp s
-// takes chunks s, s + WARPS, ... of every band. Weights go from memory to registers, a turn ahead,
-// since tiles have the order of fragments. Rows of x come through shared memory, STAGES turns ahead;
-// each warp copies what it multiplies itself, so warps don't wait for one another until the end.
+// Products of BANDS bands of 16 rows of w, which are tiles, with NT rows of x, by the matrix units
+// of NVIDIA's chips (sm_80 and later). The warps of a workgroup share the columns: warp s takes
+// tiles s, s + WARPS, ... of every band, in turns of a chunk. Weights go from memory to registers,
+// since tiles have the order of fragments; with EARLY they are loaded a turn ahead. Rows of x come
+// through shared memory, STAGES - 1 turns ahead. Each warp copies what it multiplies itself, so
+// warps don't wait for one another until the end.
 //
 // x_tile has elements of sixteen bytes of a row of x: a run of 16 columns with INT_DOT, where x was
 // rounded to int8 with a scale for 32 columns (`quantize`), and otherwise 8 columns of one of the
@@ -74,9 +75,9 @@ FN u32 run_after(u32 run) {
 // The tile of turn k of a round whose first tile is `first`.
 FN u32 tile_of(u32 first, u32 k) { return first + k / CHUNKS * WARPS; }
 
-// Where element `element` of row r of eight rows is in this warp's part of x_tile, and how far after
-// it in a stage, for `more` elements and n times eight rows further. `more` is a multiple
-// of AT_ONCE.
+// Where element `element` of row r of eight rows is in this warp's part of x_tile, and how far
+// after it in a stage, for `more` elements and n times eight rows further. `more` is a multiple of
+// AT_ONCE.
 FN u32 place_of(u32 element, u32 r) {
   return (SUBGROUP * STAGES * ELEMENTS + element) * NT + (r ^ (element * (8u / AT_ONCE) % 8u));
 }
@@ -167,8 +168,8 @@ FN void load_chunk(ARGS, u32 which, u32 tile, u32 c, PRIVATE const u32 *bands, P
 // The sum that is held as bits of a float; see INT_BASE.
 FN float sum_of(int bits) { return as_f32((u32)bits) - FLOAT_BASE; }
 
-// Adds pair p of a band's chunk with eight rows of x, whose words are `x` and whose scales are `one`
-// and `two`.
+// Adds pair p of a band's chunk with eight rows of x, whose words are `x`. The scales of rows 2 t
+// and 2 t + 1 are `one` and `two`.
 FN void add_pair(u32 p, PRIVATE const u32 *codes, PRIVATE const f4 *scale, PRIVATE const u32 *x,
                  u4 one, u4 two, PRIVATE float *acc) {
   int first[4] = {INT_BASE, INT_BASE, INT_BASE, INT_BASE};
@@ -255,7 +256,8 @@ FN void add_chunk(ARGS, u32 stage, PRIVATE const Chunk *own, PRIVATE float *acc)
       u32 a[4];
       codes_as_halves(own->codes[8u * r + run], a);
       codes_as_halves(own->codes[8u * r + 4u + run], a + 1);
-      const f4 top = own->scale[4u * r + run / 2u * 2u], low = own->scale[4u * r + run / 2u * 2u + 1u];
+      const f4 top = own->scale[4u * r + run / 2u * 2u];
+      const f4 low = own->scale[4u * r + run / 2u * 2u + 1u];
       const f2 s = run % 2u == 0u ? F2(top.x, low.x) : F2(top.z, low.z);
       const f2 shift = run % 2u == 0u ? F2(top.y, low.y) : F2(top.w, low.w);
       UNROLL for (u32 n = 0u; n < GROUPS_OF_X; n++) {
@@ -325,7 +327,8 @@ FN f4 sum_of_warps(ARGS, u32 i, u32 count) {
   return total;
 }
 
-// Multiplies the bands with this workgroup's of `count` rows of x. The sums are then in x_tile, for every thread.
+// Multiplies the bands with this workgroup's of `count` rows of x. Leaves the sums of warps in
+// x_tile, for every thread to read.
 FN void multiply_bands(ARGS, u32 which, u32 n_in, u32 count, PRIVATE const u32 *bands) {
   const u32 n_tiles = n_in / TILE_COLUMNS;
   float acc[4u * BANDS * GROUPS_OF_X];
