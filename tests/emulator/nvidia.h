@@ -168,6 +168,7 @@ inline void prefetch_bytes(const Memory &from, u64 at, u32 n) {
 } // namespace emulator
 
 #define load_matrices(out, tile, i) emulator::load_rows<false>(out, tile, i, __FILE__, __LINE__)
+#define load_matrices_from(out, tile, i, more) load_matrices(out, tile, (i) + (more))
 #define load_transposed(out, tile, i) emulator::load_rows<true>(out, tile, i, __FILE__, __LINE__)
 #define mma_f16(c, a, b) emulator::multiply_halves(c, a, b, 0, __FILE__, __LINE__)
 #define mma_bf16(c, a, b) emulator::multiply_halves(c, a, b, 1, __FILE__, __LINE__)

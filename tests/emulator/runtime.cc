@@ -87,7 +87,7 @@ struct Fiber {
   int is_max = 0;
   float value = 0;
   u32 given[MOST_GIVEN] = {};
-  u32 n_shared = 0, copy_group = 0, n_fences = 0, waits_for = 0, parity = 0;
+  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_meets = 0, waits_for = 0, parity = 0;
   bool in_order = false;
   std::vector<Copy> copies;
   std::vector<u32> knows, seen;
@@ -184,6 +184,7 @@ extern "C" void meet_in_order(const char *file, int line) {
   current->in_order = true;
   meet(nullptr, 0, file, line);
   current->in_order = false;
+  thread.meets = ++current->n_meets;
 }
 
 // What this thread stored so far can be read by matrix units.
@@ -271,6 +272,7 @@ static void enter(u32 lane) {
   current = &fibers[lane];
   thread.lane = lane;
   thread.fences = current->n_fences;
+  thread.meets = current->n_meets;
   const u32 group = thread.group[0] + thread.n_groups[0] * (thread.group[1] + thread.n_groups[1]
                                                             * thread.group[2]);
   thread.number = group * thread.n_threads + lane + 1;
@@ -335,7 +337,7 @@ static void start_fibers() {
     fiber.state = State::ready;
     fiber.file = nullptr;
     fiber.line = 0;
-    fiber.n_shared = fiber.copy_group = fiber.n_fences = 0;
+    fiber.n_shared = fiber.copy_group = fiber.n_fences = fiber.n_meets = 0;
     fiber.in_order = false;
     fiber.copies.clear();
     fiber.knows.clear();

@@ -62,7 +62,7 @@ def fault_of(bench: running.Bench) -> AssertionError | None:
 
 
 def coded(rng: Rng) -> Case:
-    return product("Q4_K", 17, rng, 32, 512)
+    return product("Q4_K", 70, rng, 32, 512)
 
 
 def split(rng: Rng) -> Case:
@@ -70,7 +70,7 @@ def split(rng: Rng) -> Case:
 
 
 def together(rng: Rng) -> Case:
-    return product("Q8_0", 17, rng, 64, 1024)
+    return product("Q8_0", 70, rng, 64, 1024)
 
 
 def few(rng: Rng) -> Case:
@@ -91,6 +91,21 @@ def norm(rng: Rng) -> Case:
     m = Maker(rng, 3)
     return m.case("rms_norm", m.input("T", 96), weights={"w": m.weight("w", 96)},
                   attrs={"eps": 1e-5})
+
+
+def skinny(rng: Rng) -> Case:
+    return product("Q4_K", 11, rng, 32, 1024)
+
+
+def skinny_split(rng: Rng) -> Case:
+    return product("F16", 6, rng, 32, 512)
+
+
+def paired(rng: Rng) -> Case:
+    m = Maker(rng, 11)
+    return m.case("linear", m.input("T", 512), weights={
+        f"w{i}": m.weight(f"w{i}", 32, 512, quant="Q6_K") for i in range(2)},
+                  attrs={"act": "silu"})
 
 
 def experts(rng: Rng) -> Case:
@@ -115,6 +130,7 @@ DRAWS = 20
 TILE, BULK = "parts/mma_tile.h", "parts/bulk_tile.h"
 PAIR, UNITS = "parts/pair_sums.h", "parts/tile_units.h"
 MANY, SOME, GATED = "matmul_mma.h", "attention_mma.h", "gated_rows.h"
+SKINNY, FEW = "parts/skinny_tile.h", "matvec_mma.h"
 AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
 FAULTS = {
@@ -238,6 +254,46 @@ FAULTS = {
     "norms, weights after the last": (norm, "rms_norm.h", instead(
         "min_u32(params.size, params.period - from)", "(params.size + 4u)"),
         "out of bounds: prefetches"),
+    "skinny, no wait": (skinny, SKINNY, without("copy_wait(STAGES - 2u);"), LATE),
+    "skinny, a group less": (skinny, SKINNY, instead(
+        "copy_wait(STAGES - 2u)", "copy_wait(STAGES - 1u)"), LATE),
+    "skinny, a warp doesn't meet": (skinny, SKINNY, without("sync_warp();"), RACE),
+    "skinny, sums over columns in use": (skinny, SKINNY, without("BARRIER();", 0),
+                                         f"{RACE}|{LATE}"),
+    "skinny, sums that aren't there": (skinny, SKINNY, without("BARRIER();", 1), RACE),
+    "skinny, x of the next rows": (skinny, SKINNY, instead(
+        "return stage * 2u * NT + 8u * n;", "return stage * 2u * NT + 8u * (n ^ 1u);"), WRONG),
+    "skinny, another lane's scales": (skinny, SKINNY, instead(
+        "pair_scales(args, b, at, LANE_G + 8u, c, p);", "pair_scales(args, b, at, LANE_G, c, p);"),
+        WRONG),
+    "skinny, another base": (skinny, SKINNY, instead(
+        "#define INT_BASE 0x4b400000", "#define INT_BASE 0x4b401000"), WRONG),
+    "skinny, a warp's sums less": (skinny, SKINNY, instead(
+        "for (u32 s = 0u; s < WARPS; s++)", "for (u32 s = 1u; s < WARPS; s++)"), WRONG),
+    "skinny, a tile twice": (skinny, SKINNY, instead(
+        "return first + k / CHUNKS * WARPS;", "return first + k / CHUNKS;"), WRONG),
+    "skinny, tiles after the last": (skinny, SKINNY, instead(
+        "bands[r], 16u * row_bytes", "bands[r], 32u * row_bytes"), "out of bounds: prefetches"),
+    "skinny, rows after the last": (skinny, SKINNY, instead(
+        "min_u32(begin + own + after, count - 1u)", "begin + own + after"), "out of bounds"),
+    "skinny, one further": (skinny, FEW, instead(
+        "store(args, which, value, token * n_out + row);",
+        "store(args, which, value, token * n_out + row + 1u);"), WRONG),
+    "skinny, no wait for the launch before": (skinny, FEW, without("wait_for_previous();"),
+                                              "not waited for the launch before"),
+    "skinny, half of the threads wait": (skinny, FEW, instead(
+        "  multiply_bands(args", f"  {HALF}\n  multiply_bands(args"), "deadlock"),
+    "skinny, half of a warp multiplies": (skinny, SKINNY, instead(
+        "    mma_i8(first, own, x + 2u * p);",
+        "    if (LANE % 32u < 16u) mma_i8(first, own, x + 2u * p);"), "deadlock"),
+    "skinny, a part less": (skinny_split, SKINNY, instead(
+        "q + 1u < PARTS", "q + 2u < PARTS"), WRONG),
+    "skinny, factors of other rows": (skinny_split, SKINNY, instead(
+        "total.z * one, total.w * two", "total.z * two, total.w * one"), WRONG),
+    "skinny, one weight twice": (paired, SKINNY, instead(
+        "return matrix_bytes(args, r);", "return matrix_bytes(args, 0u);"), WRONG),
+    "skinny, the gate for both": (paired, FEW, instead(
+        "u = sum_of_warps(args, SUMS + i, count)", "u = sum_of_warps(args, i, count)"), WRONG),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),

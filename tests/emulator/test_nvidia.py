@@ -4,6 +4,7 @@ which words of shared memory a warp reads at once."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,8 @@ from emulator import build
 from emulator.backend import FEATURES, ORDERS, EmulatorBackend, EmulatorProgram
 from unladen import quants
 from unladen.backends._gpu import c_texts
-from unladen.backends._gpu.lowering import _products
+from unladen.backends._gpu.dispatch import Dispatch
+from unladen.backends._gpu.lowering import _products, _skinny
 from unladen.backends.base import BackendOptions, Device
 from unladen.graph.graph import KVSpec, Node, Weight
 
@@ -25,7 +27,7 @@ Rng = np.random.Generator
 MATRICES = FEATURES | {"mma"}
 FOUR_WARPS = MATRICES | {"wgmma"}
 TILED = [q for q in sorted(quants.registry()) if quants.in_tiles(q, (16, 256))]
-ROWS = (1, 3, 17)
+ROWS = (1, 6, 17)
 SHORT = ("Q8_0", "F16", "BF16")
 """Formats whose rows may have fewer than 256 columns."""
 
@@ -56,6 +58,12 @@ def run(case: Case, backend: EmulatorBackend | None = None, *, precise: bool = F
     return {d.kernel for d in bench.program.lowered.dispatches if d.grid(size) is not None}
 
 
+def kernel_for(n_tokens: int, *, coded: bool) -> str:
+    """The kernel of a product with so many rows of x. ``coded``: x becomes int8."""
+    few, many = (8, 64) if coded else (4, 16)
+    return "matvec" if n_tokens <= few else "matvec_mma" if n_tokens <= many else "matmul_mma"
+
+
 def test_every_format_with_codes_has_tiles() -> None:
     assert {q for q in quants.registry() if c_texts.has_codes(q)} | {"F16", "BF16"} == set(TILED)
 
@@ -65,16 +73,23 @@ def test_products(quant: str, rng: Rng) -> None:
     for n_tokens in ROWS:
         case = product(quant, n_tokens, rng)
         ran = run(case)
-        coded = {"quantize"} if c_texts.has_codes(quant) else {"split_rows"}
-        assert ran == ({"matmul_mma"} | coded if n_tokens > 8 else
-                       {"matvec"} | (coded & {"quantize"})), n_tokens
+        coded = c_texts.has_codes(quant)
+        kernel = kernel_for(n_tokens, coded=coded)
+        form = {"quantize"} if coded else set[str]() if kernel == "matvec" else {"split_rows"}
+        assert ran == {kernel} | form, n_tokens
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_0"])
+def test_products_with_many_rows(quant: str, rng: Rng) -> None:
+    assert run(product(quant, 70, rng)) == {"matmul_mma", "quantize"}
 
 
 @pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_0", "Q2_K", "IQ4_XS"])
 def test_products_with_precise_activations(quant: str, rng: Rng) -> None:
-    for n_tokens in (2, 17):
-        ran = run(product(quant, n_tokens, rng), precise=True)
-        assert ran == ({"split_rows", "matmul_mma"} if n_tokens > 8 else {"matvec"})
+    for n_tokens in (2, 7, 17):
+        ran = run(product(quant, n_tokens, rng, n_in=1024), precise=True)
+        kernel = kernel_for(n_tokens, coded=False)
+        assert ran == {kernel} | ({"split_rows"} if n_tokens > 4 else set())
 
 
 @pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16"])
@@ -98,13 +113,14 @@ def wide(case: Case, backend: EmulatorBackend) -> list[int]:
 @pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_1", "F16", "BF16"])
 def test_products_of_four_warps(quant: str, rng: Rng) -> None:
     backend = EmulatorBackend(FOUR_WARPS)
-    case = product(quant, 40, rng, 144)
+    case = product(quant, 70, rng, 144)
     assert run(case, backend) == {"split_rows", "matmul_mma"}
     assert wide(case, backend) == [32]
 
 
-@pytest.mark.parametrize(("n_tokens", "width"), [(17, 32), (50, 64), (131, 128)])
-@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16"])
+@pytest.mark.parametrize(("quant", "n_tokens", "width"), [
+    (quant, *each) for quant in ("F16", "BF16") for each in ((17, 32), (50, 64), (131, 128))
+] + [(quant, 131, 128) for quant in ("Q4_K", "Q6_K", "Q8_0")])
 def test_widths_of_four_warps(quant: str, n_tokens: int, width: int, rng: Rng,
                               monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of a step are as wide as it has rows of x, where enough of them fill a device."""
@@ -153,18 +169,79 @@ def test_blocks_beside_tiles(quant: str, rng: Rng) -> None:
 
 
 def test_an_odd_number_of_slices(rng: Rng) -> None:
-    case = product("Q8_0", 17, rng, 48, 3 * 64)
+    case = product("Q8_0", 70, rng, 48, 3 * 64)
     assert quants.in_tiles("Q8_0", (48, 192))
     backend = EmulatorBackend(FOUR_WARPS)
     assert "matmul_mma" in run(case, backend) and wide(case, backend) == [32]
 
 
 @pytest.mark.parametrize("quant", ["Q8_0", "Q4_0", "F16"])
-@pytest.mark.parametrize("n_in", [64, 128, 192, 320, 448])
+@pytest.mark.parametrize("n_in", [64, 128, 192, 320, 448, 1088])
 def test_few_rows_of_any_number_of_slices(quant: str, n_in: int, rng: Rng) -> None:
     """The last slices of a row are taken one by one, and there may be more of them than warps."""
-    for n_tokens in (1, 2):
-        assert "matvec" in run(product(quant, n_tokens, rng, 48, n_in))
+    for n_tokens in (1, 2, 7, 9):
+        kernel = kernel_for(n_tokens, coded=quant != "F16")
+        assert kernel in run(product(quant, n_tokens, rng, 48, n_in))
+
+
+def skinny(case: Case, backend: EmulatorBackend) -> Dispatch:
+    """The dispatch of a product with few rows of x that runs."""
+    program = running.Bench(backend, case).program
+    assert isinstance(program, EmulatorProgram)
+    _, size = program.step.pack()
+    (found,) = (d for d in program.lowered.dispatches
+                if d.kernel == "matvec_mma" and d.grid(size) is not None)
+    return found
+
+
+@pytest.mark.parametrize(("quant", "n_tokens", "n_in", "threads", "rows"), [
+    ("Q4_K", 16, 2048, 256, 16), ("Q4_K", 9, 1536, 192, 16), ("Q6_K", 32, 2304, 160, 32),
+    ("Q8_0", 33, 1024, 256, 32), ("Q5_1", 64, 576, 160, 32), ("F16", 5, 1024, 256, 8),
+    ("BF16", 16, 320, 96, 16)])
+def test_warps_share_the_columns_of_few_rows(quant: str, n_tokens: int, n_in: int, threads: int,
+                                             rows: int, rng: Rng, monkeypatch: pytest.MonkeyPatch
+                                             ) -> None:
+    """Two bands of 16 rows together, of which the last workgroup may have one; and no fewer warps
+    than have as many tiles."""
+    shapes = _skinny.FORMS if n_tokens % 2 else {
+        name: replace(form, shapes=[replace(shape, enough=1) for shape in form.shapes])
+        for name, form in _skinny.FORMS.items()}
+    monkeypatch.setattr(_skinny, "FORMS", shapes)
+    for features in (MATRICES, FOUR_WARPS | {"pdl"}):
+        backend, case = EmulatorBackend(features), product(quant, n_tokens, rng, 80, n_in)
+        assert "matvec_mma" in run(case, backend)
+        found = skinny(case, backend)
+        assert (found.threads, found.constants["NT"]) == (threads, rows)
+        assert found.constants["BANDS"] == (1 if n_tokens % 2 else 2)
+
+
+@pytest.mark.parametrize(("formats", "act"), [
+    (("Q4_K", "Q4_K"), "silu"), (("Q6_K",) * 3, ""), (("Q8_0", "Q8_0"), ""), (("F16",) * 2, "gelu"),
+    (("Q4_K", "Q8_0"), "silu")])
+def test_several_weights_and_few_rows(formats: tuple[str, ...], act: str, rng: Rng) -> None:
+    """A dispatch multiplies all weights of a format, or both of a gated unit, with biases. What the
+    unit's weights of two formats make goes through memory."""
+    for n_tokens in (6, 16) if "F16" in formats else (11, 40):
+        m = Maker(rng, n_tokens)
+        weights = {f"w{i}": m.weight(f"w{i}", 48, 512, quant=q) for i, q in enumerate(formats)}
+        weights["b1"] = m.weight("b1", 48)
+        case = m.case("linear", m.input("T", 512), weights=weights,
+                      attrs={"act": act} if act else {})
+        for features in (MATRICES, FOUR_WARPS | {"pdl"}):
+            ran = run(case, EmulatorBackend(features))
+            assert "matvec_mma" in ran and "matmul_mma" not in ran
+            assert ("glu" in ran) == (len(set(formats)) > 1)
+
+
+def test_few_rows_of_weights_in_and_out_of_tiles(rng: Rng) -> None:
+    """Weights of which one isn't in tiles agree on what few rows are."""
+    for n_tokens, ran in ((8, {"matvec"}), (9, {"matmul_mma"})):
+        m = Maker(rng, n_tokens)
+        case = m.case("linear", m.input("T", 512), weights={
+            f"w{i}": m.weight(f"w{i}", n, 512, quant="Q8_0") for i, n in enumerate((48, 5))})
+        for features in (MATRICES, FOUR_WARPS):
+            found = run(case, EmulatorBackend(features))
+            assert found & {"matvec", "matvec_mma", "matmul_mma"} == ran
 
 
 @pytest.mark.parametrize("quant", ["Q4_K", "F16"])
@@ -268,6 +345,8 @@ def test_only_caches_of_float16_meet_matrix_units(rng: Rng) -> None:
 def conflicting(rng: Rng) -> Iterator[Case]:
     for quant in ("Q4_K", "F16", "BF16"):
         yield product(quant, 40, rng)
+    for quant, n_tokens in (("Q4_K", 12), ("Q6_K", 80), ("F16", 12), ("BF16", 6)):
+        yield product(quant, n_tokens, rng)
     yield attention(rng, 21, 4, 1, 64, 64)
     yield attention(rng, 21, 4, 1, 96, 80)
     yield attention(rng, 21, 4, 1, 128, 128)

@@ -15,11 +15,13 @@ struct Cell {
   u32 writer, reader, written, read, copier;
 };
 
-// An element of shared memory besides. `fences`: how many fences for the matrix units its writer
+// An element of shared memory besides. `met` and `met_read`: how often the warp of its writer, and
+// of its readers, had met in order by then; `read_by`: the number of that warp, counted from 1, or
+// MANY. `fences`: how many fences for the matrix units its writer
 // had passed. `phase`: where it arrived by a bulk copy, the number of phases that its barrier
 // `arrival` had ended then, counted from 1. `readers`: the place of notes on who read it.
 struct SharedCell : Cell {
-  u32 fences, arrival, phase, readers;
+  u32 met, met_read, read_by, fences, arrival, phase, readers;
 };
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
@@ -36,9 +38,9 @@ struct Shared {
   SharedCell *cells;
 };
 
-// The thread that runs now.
+// The thread that runs now. `meets`: how often its warp has met in order.
 struct Thread {
-  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences;
+  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets;
 };
 
 extern "C" {
@@ -86,28 +88,46 @@ inline void write_global(Cell &cell, const char *name, u64 at) {
   cell.writer = thread.number;
 }
 
-// Shared memory: threads may meet if there is a barrier between.
+// Shared memory: threads may meet if there is a barrier between, and those of a warp if it met in
+// order between.
+inline bool is_of_warp(u32 number) {
+  return (number - 1) % thread.n_threads / 32u == thread.lane / 32u;
+}
+
+inline bool was_before(const SharedCell &cell) {
+  return cell.written != thread.epoch || (is_of_warp(cell.writer) && cell.met < thread.meets);
+}
+
+inline bool was_read_before(const SharedCell &cell) {
+  const bool by_own = cell.read_by == thread.lane / 32u + 1u;
+  return cell.read != thread.epoch || (by_own && cell.met_read < thread.meets);
+}
+
 inline void read_shared(SharedCell &cell, const char *name, u64 at) {
   if (cell.arrival) return read_arrived(cell, name, at);
   if (!cell.writer) fault("reads what no thread wrote", name, at, 0);
-  if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
+  if (cell.writer && cell.writer != thread.number && !was_before(cell)) {
     fault("race: reads what another thread wrote", name, at, cell.writer);
   }
   if (cell.copier) fault("reads before a copy is waited for", name, at, cell.copier);
   const bool again = cell.reader && cell.read == thread.epoch;
+  const u32 warp = thread.lane / 32u + 1u;
   cell.reader = again && cell.reader != thread.number ? MANY : thread.number;
+  cell.read_by = again && cell.read_by != warp ? MANY : warp;
   cell.read = thread.epoch;
+  cell.met_read = thread.meets;
 }
 
 inline void write_shared(SharedCell &cell, const char *name, u64 at) {
   if (cell.copier) fault("writes before a copy is waited for", name, at, cell.copier);
-  if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
+  if (cell.writer && cell.writer != thread.number && !was_before(cell)) {
     fault("race: writes what another thread wrote", name, at, cell.writer);
-  } else if (cell.reader && cell.reader != thread.number && cell.read == thread.epoch) {
+  } else if (cell.reader && cell.reader != thread.number && !was_read_before(cell)) {
     fault("race: writes what another thread reads", name, at, cell.reader);
   }
   cell.writer = thread.number;
   cell.written = thread.epoch;
+  cell.met = thread.meets;
   cell.fences = thread.fences;
   cell.arrival = 0;
 }

@@ -442,6 +442,12 @@ class Backend(ABC):
         when a trial found wrong results of :meth:`variant`."""
         raise NotImplementedError(f"{self.name} names a variant and can't do without it")
 
+    def trial_rows(self, device: Device, node: Node, options: BackendOptions) -> Sequence[int]:
+        """Numbers of tokens for which ``node``, with weights in their formats on the device, has
+        kernels of its own, besides one token and a few. A trial has steps of as many; by default
+        none."""
+        return ()
+
     def stored_bytes(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value],
                      limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
         """Bytes in the arena for values that don't take 4 bytes per number. They are some of

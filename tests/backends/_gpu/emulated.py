@@ -17,10 +17,13 @@ from backends._gpu.kernels import KERNELS, Call
 from unladen.backends._gpu.backend import GpuBackend
 from unladen.backends._gpu.dispatch import Lowered
 from unladen.backends._gpu.lowering import lower
+from unladen.backends._gpu.lowering._tiles import PARTS
 from unladen.backends._gpu.memory import GpuBuffer, of_gpu, part_bytes
 from unladen.backends._gpu.step import Size, Step
 from unladen.backends._gpu.target import Bytes, Family, Range
 from unladen.backends.base import BackendOptions, Buffer, Device, Program, Segment, Use
+from unladen.quants import in_tiles
+from unladen.quants.tiles import ROWS
 
 WHOLE = 1 << 30
 """More bytes than any test binds."""
@@ -39,7 +42,8 @@ class Texts:
         return self.runs_all or quant == "F32"
 
     def has_codes(self, quant: str) -> bool:
-        return self.runs_all and quant.startswith(("Q4", "Q8"))
+        return (self.runs_all and bool(quant) and quant not in PARTS
+                and in_tiles(quant, (ROWS, 256)) is not None)
 
 
 @dataclass

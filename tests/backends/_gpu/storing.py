@@ -100,11 +100,11 @@ class Joined:
             options, stored, passed))
         return program, memory, offsets[self.queries], buffers
 
-    def on(self, backend: Backend, *, joined: bool
+    def on(self, backend: Backend, *, joined: bool, options: BackendOptions = PRECISE
            ) -> tuple[Sequence[str], Array, tuple[Bytes, Bytes]]:
         """The kernels that run, the queries and the cache of ``backend``."""
         m = self.m
-        program, memory, at, buffers = self.compiled(backend, joined=joined)
+        program, memory, at, buffers = self.compiled(backend, joined=joined, options=options)
         # The emulator takes another order of threads in each run.
         for _ in ORDERS if isinstance(backend, EmulatorBackend) else (0,):
             backend.run(program)

@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from backends._gpu.attending import ROUNDED, Attending
 from cases import running
 from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu.joining import attended
+from unladen.backends._gpu.lowering import _skinny
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.graph.graph import Node, Value
 
@@ -26,7 +28,8 @@ def names(ran: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("features", [MATRICES, MATRICES | {"wgmma", "pdl"}], ids=["mma", "wgmma"])
 @pytest.mark.parametrize(("lengths", "more"), [
-    ([520], {}), ([70, 33, 1], {"quant": "Q4_K", "v_dim": 96}),
+    ([520], {}), ([130] * (FEW_ROWS + 1), {"n_heads": 2}),
+    ([70, 33, 1], {"quant": "Q4_K", "v_dim": 96}),
     ([65, 100], {"n_heads": 2, "v_dim": 256}), ([200], {"kv_types": ("F32", "F16")})])
 def test_few_rows_are_rounded_as_shares_are_joined(
         features: frozenset[str], lengths: Sequence[int], more: Mapping[str, Any], rng: Rng
@@ -37,12 +40,16 @@ def test_few_rows_are_rounded_as_shares_are_joined(
     for joined in (True, False):
         ran, y = case.computed(EmulatorBackend(features), joined=joined)
         middle = ["attention_join CODED"] if joined else ["attention_join", "quantize"]
-        assert names(ran)[0].startswith("attention") and names(ran)[1:] == [*middle, "matvec"]
+        product = "matvec" if len(lengths) <= FEW_ROWS else "matvec_mma"
+        assert names(ran)[0].startswith("attention") and names(ran)[1:] == [*middle, product]
         assert np.all(np.abs(y - wanted) <= bound), (joined, np.abs(y - wanted).max())
 
 
 @pytest.mark.parametrize("lengths", [[20], [300] * (FEW_ROWS + 1)], ids=["one share", "many rows"])
-def test_steps_in_which_rows_are_rounded_later(lengths: Sequence[int], rng: Rng) -> None:
+def test_steps_in_which_rows_are_rounded_later(lengths: Sequence[int], rng: Rng,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(_skinny.FORMS[""], shapes=[replace(_skinny.FORMS[""].shapes[0], rows=FEW_ROWS)])
+    monkeypatch.setattr(_skinny, "FORMS", {**_skinny.FORMS, "": few})
     case = Attending(rng, lengths)
     wanted, bound = case.bounded()
     ran, y = case.computed(EmulatorBackend(MATRICES), joined=True)

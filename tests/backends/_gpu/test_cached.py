@@ -11,10 +11,10 @@ from backends._gpu.opening import opened
 from backends._gpu.storing import Storing
 from cases import running
 from cases.base import Maker
-from emulator.backend import EmulatorBackend
+from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu.joining import turned, written
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
-from unladen.backends.base import Backend
+from unladen.backends.base import Backend, BackendOptions
 from unladen.graph.graph import KVSpec, Node, Value
 
 Rng = np.random.Generator
@@ -45,7 +45,35 @@ def test_one_dispatch(backend: Backend, style: str, rng: Rng) -> None:
         kv_types = ("F16", "F16") if n_tokens == 1 else ("F32", "F16")
         case = Storing(rng, style, n_tokens, formats=["F16"] * 3, biases=biases, rotated=rotated,
                        kv_types=kv_types)
-        check(case, backend, ["matvec", "kv_write"] if apart else ["matvec"])
+        by_units = in_tiles(backend) and n_tokens > 4
+        check(case, backend, [*(["split_rows", "matvec_mma"] if by_units else ["matvec"]),
+                              *(["kv_write"] if apart else [])])
+
+
+@pytest.mark.parametrize("features", [{"mma"}, {"mma", "wgmma", "pdl"}])
+@pytest.mark.parametrize("n_tokens", [6, 9, 16])
+def test_more_tokens_by_matrix_units(features: set[str], n_tokens: int, rng: Rng) -> None:
+    """One dispatch after that which splits x."""
+    backend = EmulatorBackend(FEATURES | features)
+    for style in ("norm", ""):
+        case = Storing(rng, style, n_tokens, formats=["F16"] * 3, biases=n_tokens == 9)
+        assert case.check(backend, joined=True) == ["split_rows", "matvec_mma"]
+
+
+@pytest.mark.parametrize("features", [{"mma"}, {"mma", "wgmma", "pdl"}])
+@pytest.mark.parametrize(("n_tokens", "quant"), [(9, "Q8_0"), (13, "Q8_0"), (40, "Q5_1")])
+def test_more_tokens_that_are_rounded(features: set[str], n_tokens: int, quant: str, rng: Rng
+                                      ) -> None:
+    """What is stored is what other kernels rotate and store."""
+    backend = EmulatorBackend(FEATURES | features)
+    case = Storing(rng, "norm", n_tokens, formats=[quant] * 3, biases=n_tokens == 13,
+                   kv_types=("F32", "F32"))
+    (ran, *found), (apart, *wanted) = (
+        case.on(backend, joined=joined, options=BackendOptions()) for joined in (True, False))
+    assert ran == ["quantize", "matvec_mma"]
+    assert apart == ["quantize", "matvec_mma", "rope", "kv_write"]
+    for mine, other in zip((found[0], *found[1]), (wanted[0], *wanted[1]), strict=True):
+        np.testing.assert_allclose(mine.view(np.float32), other.view(np.float32), 1e-5, 1e-5)
 
 
 def test_two_dispatches_of_two_formats(backend: Backend, rng: Rng) -> None:

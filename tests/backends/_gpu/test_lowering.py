@@ -144,6 +144,7 @@ def elements(d: Dispatch, node: Node, value: Value) -> int:
     by_kernel = {
         "embed": lambda: d.threads * 8,
         "matvec": lambda: c["R"] * c["NT"] * max(1, c.get("MATRICES", 1)),
+        "matvec_mma": lambda: c["R"] * c["NT"] * max(1, c.get("MATRICES", 1)),
         "matmul": lambda: c["TM"] * c["TN"], "matmul_coded": lambda: c["TM"] * c["TN"],
         "moe_out": lambda: c["R"], "attention_join": lambda: c["VD"],
         # The first workgroup of a head copies the columns that stay.

@@ -55,7 +55,7 @@ def log_of(library: Any, text: str, chip: str) -> str:
 
 
 def product(quant: str, rng: Rng) -> Case:
-    m = Maker(rng, 17)
+    m = Maker(rng, 70)
     return m.case("linear", m.input("T", 512), weights={"w0": m.weight("w0", 48, 512, quant=quant)})
 
 

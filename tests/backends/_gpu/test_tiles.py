@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 from backends._gpu.emulated import EmulatedBackend, memory_of
 from cases import running
 from cases.base import Case, Maker
+from emulator.backend import EmulatorBackend
 from unladen import quants
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.cuda_like.found import LONGEST_BINDING
@@ -19,6 +23,8 @@ from unladen.backends._gpu.step import Size
 from unladen.backends.base import BackendOptions
 from unladen.errors import OutOfMemory
 from unladen.schedule.needs import needs_of
+from unladen.schedule.trust import probe
+from unladen.schedule.trust.probe import Sample
 
 Rng = np.random.Generator
 FEATURES = frozenset({"subgroups", "int_dot", "mma"})
@@ -63,6 +69,37 @@ def test_wrong_matrix_units_are_forgone(rng: Rng) -> None:
     assert own.variant(device, in_tiles, BackendOptions()) == ""
     assert format_of(own, case) == "Q4_K"
     assert format_of(own, product(rng, "Q6_K")) == "Q6_K/tiles"
+
+
+@pytest.mark.parametrize(("quant", "rows"), [
+    ("Q4_K", [8, 16, 32, 64, 65]), ("F16", [4, 8, 16, 17])])
+def test_a_trial_has_steps_for_each_kernel(quant: str, rows: Sequence[int], rng: Rng,
+                                           tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                           ) -> None:
+    """A kernel for other numbers of rows than a trial's other steps have is tried, too."""
+    own, case = EmulatorBackend(FEATURES), product(rng, quant)
+    device = own.target.device
+    in_tiles = replace(case.node, weights={
+        role: replace(w, quant=f"{w.quant}/tiles") for role, w in case.node.weights.items()})
+    assert own.trial_rows(device, in_tiles, BackendOptions()) == rows
+    assert own.trial_rows(device, case.node, BackendOptions()) == []
+    monkeypatch.setattr(probe, "backend_of", lambda name: own)
+    formats = {"w0": f"{quant}/tiles"}
+    most = rows[-2]
+    samples = [Sample.of(case.node, formats, {}, case.layout, some) for some in ((), (most,))]
+    assert [probe.fault.__wrapped__(device, BackendOptions(), sample, "mma")
+            for sample in samples] == [None, None]
+    shutil.copytree(c_texts.FOLDER, tmp_path / "c")
+    text = (tmp_path / "c/matvec_mma.h").read_text()
+    whole = "with_bias(args, which, product, row);"
+    assert whole in text
+    (tmp_path / "c/matvec_mma.h").write_text(text.replace(
+        whole, f"{whole}\n  if (NT * X_GROUPS == {most}u) value += 8.0f;"))
+    monkeypatch.setattr(c_texts, "FOLDER", tmp_path / "c")
+    samples = [Sample.of(case.node, formats, {}, case.layout, some) for some in ((), (most,))]
+    found = [probe.fault.__wrapped__(device, BackendOptions(), s, "mma") for s in samples]
+    assert quant == "F16" or found[0] is None
+    assert "off by 8" in str(found[1])
 
 
 def test_a_plan_counts_tiles_and_does_not_call_them_a_conversion(
@@ -116,7 +153,8 @@ def test_tiles_of_four_warps(n_tokens: int, n_out: int, wanted: tuple[int, int, 
                              ) -> None:
     """The widest that fill a GPU, and no wider than the step has rows."""
     own = backend(features=FEATURES | {"wgmma"})
-    assert chosen(own, "Q8_0", n_tokens, n_out, rng) == wanted
+    quant = "F16" if n_tokens <= 64 else "Q8_0"  # int8 has another kernel for so few rows
+    assert chosen(own, quant, n_tokens, n_out, rng) == wanted
 
 
 @pytest.mark.parametrize(("n_tokens", "n_out", "wanted"), [

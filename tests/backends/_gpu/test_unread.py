@@ -34,7 +34,7 @@ FEATURES = [frozenset(names) for names in (
 FORMATS = (("Q4_K",), ("F16",), ("BF16",), ("Q4_K", "F16"), ("Q6_K", "Q8_0", "BF16"),
            ("IQ2_XXS", "F16"), ("IQ2_XXS", "Q4_K"))
 """Formats of the weights of a product. IQ2_XXS has no tiles."""
-ROWS = (1, 2, 8, 9, 40, 131, 2048)
+ROWS = (1, 2, 5, 8, 9, 17, 40, 65, 131, 2048)
 
 
 def named(features: frozenset[str]) -> str:
@@ -83,7 +83,7 @@ def meet(some: Sequence[Range], others: Sequence[Range]) -> bool:
 def steps(limits: Limits) -> Iterator[Size]:
     """Decode steps and prefills of up to so many tokens."""
     for n in (n for n in ROWS if n <= limits.n_tokens):
-        for is_decode in {n == 1, n <= FEW_ROWS}:
+        for is_decode in {n == 1, n <= 64}:
             for n_splits in (1, 4) if is_decode else (1,):
                 yield Size(n, min(n, limits.n_outputs), n, n_splits, is_decode, frozenset())
 

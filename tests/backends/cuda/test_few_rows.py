@@ -42,8 +42,8 @@ def few(quant: str, chip: int, n_tokens: int, rng: Rng) -> c_texts.Source:
     program = running.Bench(backend, case).program
     assert isinstance(program, EmulatedProgram)
     size = program.step.pack()[1]
-    (d,) = [d for d in program.lowered.dispatches if d.kernel == "matvec" and d.grid(size)]
-    assert d.threads == TILES_THREADS
+    (d,) = [d for d in program.lowered.dispatches if d.kernel.startswith("matvec") and d.grid(size)]
+    assert d.kernel == "matvec_mma" or d.threads == TILES_THREADS
     return c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port)
 
 
@@ -92,6 +92,15 @@ def test_what_comes_before_the_first_weights(quant: str, nvrtc: Compiler, rng: R
         place = [b.name for b in source.bindings].index("step")
         uses = bool(re.search(rf"ld\.param\S* .*kernel_main_param_{place}\]", text))
         assert uses == (n_tokens > 1)
+
+
+@pytest.mark.parametrize(("quant", "n_tokens"), [("Q6_K", 9), ("Q4_K", 40), ("BF16", 5)])
+def test_more_rows_ask_for_weights_before_they_wait(quant: str, n_tokens: int, nvrtc: Compiler,
+                                                    rng: Rng) -> None:
+    text = ptx(few(quant, 90, n_tokens, rng), nvrtc)
+    found = re.findall(r"cp\.async\.bulk\.prefetch|griddepcontrol\.wait|ld\.global|ldmatrix", text)
+    assert found[:2] == ["cp.async.bulk.prefetch", "griddepcontrol.wait"]
+    assert found.count("cp.async.bulk.prefetch") == 1 and "ldmatrix" in found
 
 
 @pytest.mark.parametrize("style", ["norm", "neox"])

@@ -68,6 +68,10 @@ class GpuBackend(Backend):
         how, target = registry()[node.op], self.gpu(device.name)
         return ", ".join(sorted(how.features_on(target, formats(node), options)))
 
+    def trial_rows(self, device: Device, node: Node, options: BackendOptions) -> Sequence[int]:
+        how, target = registry()[node.op], self.gpu(device.name)
+        return how.trial_rows(node, target, how.features_on(target, formats(node), options))
+
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
 

@@ -34,10 +34,12 @@ FOLDER = Path(__file__).parent / "kernels" / "c"
 """The folder of the package's texts."""
 INCLUDE = re.compile(r'^#include "(.+)"$', re.M)
 """A line of a port that stands for another file, beside it or of ``ports/``."""
-NVIDIA_ONLY = frozenset({"attention_mma", "gated_rows", "matmul_mma", "moe_mma", "split_rows"})
+NVIDIA_ONLY = frozenset({
+    "attention_mma", "gated_rows", "matmul_mma", "matvec_mma", "moe_mma", "split_rows"})
 """Kernels that WGSL has not: they use the matrix units of NVIDIA's chips (the feature "mma"), by
 primitives that only the port for CUDA and the emulator define."""
-WAIT_THEMSELVES = frozenset({"gated_rows", "matvec", "norm_quantize", "norm_write", "rms_norm"})
+WAIT_THEMSELVES = frozenset({
+    "gated_rows", "matvec", "matvec_mma", "norm_quantize", "norm_write", "rms_norm"})
 """Kernels that do something before they wait for the launch before, where launches may begin early
 (the constant PDL). All others wait at once."""
 ELEMENT_BYTES = 16

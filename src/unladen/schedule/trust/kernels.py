@@ -88,10 +88,11 @@ class Kernels:
     def _is_sound(self, device: Device, node: Node, formats: dict[str, str]) -> bool:
         """Whether ``device`` has sound kernels. Where the kernels that use more of the hardware
         aren't sound, the device uses its plain kernels from now on."""
-        sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout)
         as_placed = replace(node, weights={role: replace(w, quant=formats[role])
                                            for role, w in node.weights.items()})
         backend = backend_of(device.name)
+        sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout,
+                           backend.trial_rows(device, as_placed, self.options))
         while True:
             n_tried = fault.cache_info().misses
             variant = backend.variant(device, as_placed, self.options)

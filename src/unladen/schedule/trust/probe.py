@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -56,7 +57,7 @@ class Sample:
 
     ``inputs``: the shape of each, and its name among the batch's arrays, "" for a value that
     another node made. ``weights``: the role and shape of each, and the format that the device gets.
-    ``layout``: formats and blocks of the cache.
+    ``layout``: formats and blocks of the cache. ``rows``: tokens of steps besides :data:`STEPS`.
     """
 
     op: str
@@ -65,11 +66,12 @@ class Sample:
     attrs: tuple[tuple[str, Attr], ...]
     state: KVSpec | None
     layout: KVLayout
+    rows: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, node: Node, formats: dict[str, str], batch_inputs: dict[Value, str],
-           layout: KVLayout) -> Sample:
-        """The sample of ``node``, with its weights in ``formats`` (by role)."""
+           layout: KVLayout, rows: Sequence[int] = ()) -> Sample:
+        """The sample of ``node``, with its weights in ``formats`` (by role), and ``rows``."""
         small = get_op(node.op).shrunk(node)
         names = [batch_inputs.get(value, "") for value in node.inputs]
         spec = small.state
@@ -82,15 +84,15 @@ class Sample:
             tuple(sorted(small.attrs.items())),
             None if spec is None else KVSpec(0, spec.n_kv_heads, spec.k_dim, spec.v_dim),
             replace(layout, n_blocks=-(-N_CACHED // layout.block_tokens)
-                    + -(-N_TOKENS // layout.block_tokens)))
+                    + -(-max((N_TOKENS, *rows)) // layout.block_tokens)), tuple(rows))
 
     @property
     def limits(self) -> Limits:
         """The limits of a plan that has only this node."""
         shapes = {name: shape for shape, name in self.inputs}
         axes, rows = shapes.get("positions", ())[1:], shapes.get("rows", ())[1:]
-        return Limits(N_TOKENS, N_OUTPUTS, 2, self.layout.n_blocks, self.layout.n_blocks,
-                      n_slots=N_SLOTS, n_axes=int(axes[0]) if axes else 1,
+        return Limits(max((N_TOKENS, *self.rows)), N_OUTPUTS, 2, self.layout.n_blocks,
+                      self.layout.n_blocks, n_slots=N_SLOTS, n_axes=int(axes[0]) if axes else 1,
                       n_rows=N_ROWS if rows else 0, row_width=int(rows[0]) if rows else 0,
                       spans=True, adapters=True)
 
@@ -116,7 +118,8 @@ def fault(device: Device, options: BackendOptions, sample: Sample, variant: str)
         trial = _Trial(device, options, sample)
     except UnsupportedOp as error:
         return error.message
-    return next((what for step in STEPS if (what := trial.run(*step)) is not None), None)
+    steps = (*STEPS, *(((n,), (0,)) for n in sample.rows))
+    return next((what for step in steps if (what := trial.run(*step)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

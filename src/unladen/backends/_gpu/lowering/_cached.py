@@ -22,9 +22,10 @@ MOST_BINDINGS = 14
 the table of rotations."""
 
 
-def cached(low: Lowering, node: Node, pieces: Iterable[Sequence[Matrix]]) -> Written | None:
-    """The nodes that the products of ``node`` with few rows replace, if they can. ``pieces``: the
-    matrices of each of its weights."""
+def cached(low: Lowering, node: Node, pieces: Iterable[Sequence[Matrix]], most: int
+           ) -> Written | None:
+    """The nodes that the products of ``node`` with up to ``most`` rows replace, if they can.
+    ``pieces``: the matrices of each of its weights."""
     each = low.written.get(node)
     if each is None or low.target.max_storage_buffers < MOST_BINDINGS:
         return None
@@ -35,7 +36,7 @@ def cached(low: Lowering, node: Node, pieces: Iterable[Sequence[Matrix]]) -> Wri
             or (in_tiles and "mma" not in low.features)
             or not (each.rope is None or _fits(each.rope, in_tiles=in_tiles))):
         return None
-    low.done_for_few.add(each.write)
+    low.done_for_few[each.write] = most
     return each
 
 

@@ -9,7 +9,7 @@ from unladen.backends._gpu.joining import coded_bytes
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering._products import Prepared, coded_tiles, few_constants, without_x
-from unladen.backends._gpu.lowering.base import Lowering
+from unladen.backends._gpu.lowering.base import ANY, Lowering
 from unladen.backends._gpu.target import Constants, Range
 from unladen.graph.graph import Node
 from unladen.quants import file_format, in_tiles
@@ -53,7 +53,7 @@ def prepare(low: Lowering, rows: Rows, matrices: list[Matrix], at: int, wanted: 
         return Prepared()
     kind = _tiles.HALF if coded else _tiles.part_kind(matrices[0].quant)
     return Prepared(split={kind: _tiles.split(low, rows.symbol, rows.x, (rows.n_each, rows.n_cols),
-                                              kind, memory)})
+                                              kind, memory, range(FEW_ROWS + 1, ANY.stop))})
 
 
 def needs_forms(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
+from unladen.backends._gpu.lowering import _skinny
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     Prepared,
@@ -36,42 +37,62 @@ LONG_ROW = 2048
 """From so many columns on, a workgroup has 256 threads for its four tiles, else 128."""
 
 
-def gated(low: Lowering, node: Node, coded: Prepared, x: Ranges, many: Ranges) -> None:
-    """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
-    written to scratch memory, and the kernel of ``glu`` reads them.
+def gated(low: Lowering, node: Node, coded: Prepared, x: Ranges, many: Ranges, most: int) -> None:
+    """Append ``act(x w0^T) * (x w1^T)``. Few rows, up to ``most``, take one kernel. For many rows,
+    two products are written to scratch memory, and the kernel of ``glu`` reads them.
 
     * ``x``: the bindings of x for few rows.
     * ``many``: those for many rows.
     """
     y = node.outputs[0]
     rows = symbol(y)
-    out: Ranges = {"y": low.value(y)}
+    whole: Ranges = {"y": low.value(y)}
     both = matrices(low, node, "w0"), matrices(low, node, "w1")
     biases: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
         if role in node.weights}
-    # Weights of different formats, or in different places, may be cut into other pieces.
-    cuts = [[(m.quant, m.in_tiles, m.first_row, m.n_rows) for m in found] for found in both]
-    together = cuts[0] == cuts[1] and "residual" not in node.attrs
+    together = _is_together(node, both)
     if together:
         flags = {"W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                  "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}
-        in_bands = "mma" in low.features and all(
-            m.in_tiles and m.first_row % BAND == m.n_rows % BAND == 0 for m in both[0])
-        rounds = in_bands and bool(low.segment.stored.get(y))
+        banded = _is_banded(low, both)
+        rounds = banded and bool(low.segment.stored.get(y))
+        out = whole
         if rounds:
             low.rounded.add(y)
-            low.few_rounded.add(y)
+            low.few_rounded[y] = FEW_ROWS
             codes, scales = low.codes(y)
             out = {"y_codes": codes, "y_scales": scales}
         for a, b in zip(*both, strict=True):
-            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, **x, **biases,
-                                                **out}
-            if in_bands:
-                _in_bands(low, a, rows, ranges, {**flags, "ROUNDED": rounds}, coded)
+            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, **x, **biases}
+            if banded:
+                _in_bands(low, a, rows, {**ranges, **out}, {**flags, "ROUNDED": rounds}, coded)
+                _skinny.products(low, [a], rows, {**without_x(ranges), **whole},
+                                 {"SECOND": True, **flags}, coded.form, most,
+                                 coded=coded_tiles(low, a, coded), after=FEW_ROWS)
             else:
-                few_rows(low, a, a.n_groups, rows, ranges, {"SECOND": True, **flags}, coded)
-    _apart(low, node, both, coded, many, few=not together)
+                few_rows(low, [a], rows, {**ranges, **whole}, {"SECOND": True, **flags}, coded,
+                         most)
+    _apart(low, node, both, coded, many, most, few=not together)
+
+
+def is_banded(low: Lowering, node: Node) -> bool:
+    """Whether the kernel for tiles of both weights multiplies up to :data:`FEW_ROWS` rows of x."""
+    if "act" not in node.attrs:
+        return False
+    both = matrices(low, node, "w0"), matrices(low, node, "w1")
+    return _is_together(node, both) and _is_banded(low, both)
+
+
+def _is_together(node: Node, both: Sequence[Sequence[Matrix]]) -> bool:
+    # Weights of different formats, or in different places, may be cut into other pieces.
+    cuts = [[(m.quant, m.in_tiles, m.first_row, m.n_rows) for m in found] for found in both]
+    return cuts[0] == cuts[1] and "residual" not in node.attrs
+
+
+def _is_banded(low: Lowering, both: Sequence[Sequence[Matrix]]) -> bool:
+    return "mma" in low.features and all(
+        m.in_tiles and m.first_row % BAND == m.n_rows % BAND == 0 for m in both[0])
 
 
 def _in_bands(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags: Constants, x: Prepared
@@ -98,10 +119,10 @@ def _bands(m: Matrix, rows: str, n_together: int, from_rows: int, to_rows: int) 
 
 
 def _apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], coded: Prepared,
-           x: Ranges, *, few: bool) -> None:
+           x: Ranges, most: int, *, few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)
-    if not few and low.most(rows) <= FEW_ROWS:
+    if not few and low.most(rows) <= most:
         return
     size = _product_bytes(low.segment.limits, node)
     halves = [low.scratch(i * size, size) for i in range(2)]
@@ -110,11 +131,11 @@ def _apart(low: Lowering, node: Node, both: Sequence[Sequence[Matrix]], coded: P
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for m in found:
-            product(low, m, rows, extra, coded, few=few)
+            product(low, m, rows, extra, coded, few=few, most=most)
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        if n == 0 or (not few and n <= FEW_ROWS):
+        if n == 0 or (not few and n <= most):
             return None
         return *fold(-(-n * cols // ELEMENT_THREADS)), 1
 

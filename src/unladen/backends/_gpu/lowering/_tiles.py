@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
+from unladen.backends._gpu.lowering._matrix import Matrix
 from unladen.backends._gpu.lowering.base import Lowering, numbers, rows_word
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import ALIGNMENT, Constants, Range
@@ -186,16 +186,17 @@ def run_constants(low: Lowering, runs: int) -> Constants:
 
 
 def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
-          at: tuple[Range, Range]) -> Ranges:
+          at: tuple[Range, Range], within: range) -> Ranges:
     """Append a dispatch that brings x into the form ``kind``, and return the bindings of the
     result.
 
     * ``shape``: how many rows x has for each row of the step, and their columns.
     * ``at``: memory for parts and factors.
+    * ``within``: the numbers of rows with which a step needs it.
     """
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        return (*fold(n * shape[0]), 1) if n > FEW_ROWS else None
+        return (*fold(n * shape[0]), 1) if n in within else None
 
     factors: Ranges = {} if kind.startswith("BF16") else {"factors": at[1]}
     low.emit("split_rows", grid, SPLIT_THREADS,

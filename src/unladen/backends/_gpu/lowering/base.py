@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ from unladen.backends._gpu.joining import (
     attended,
     code_bytes,
     normed,
-    only_few_coded,
     turned,
     whole_bytes,
     written,
@@ -90,6 +89,11 @@ class OpLowering(ABC):
         """The most tokens of a tile of attention with which ``node`` runs on ``target``."""
         return TILE_TOKENS
 
+    def trial_rows(self, node: Node, target: Target, features: Set[str]) -> Sequence[int]:
+        """Numbers of tokens for which ``node`` has kernels of its own where kernels on ``target``
+        use ``features``, besides one token and a few."""
+        return ()
+
     @abstractmethod
     def lower(self, low: Lowering, node: Node) -> None:
         """Append the dispatches of ``node`` to ``low``."""
@@ -99,8 +103,9 @@ class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
     ``rounded``, ``attended``, ``written`` by product, and ``normed`` by write: see the functions of
-    :mod:`unladen.backends._gpu.joining`. ``few_rounded``: those rounded in steps of few rows alone.
-    ``done_for_few``: nodes that other nodes' dispatches replace in steps of few rows.
+    :mod:`unladen.backends._gpu.joining`. ``few_rounded``: those that are rounded in steps of few
+    rows alone, and up to how many. ``done_for_few``: nodes that other nodes' dispatches replace in
+    steps of few rows, and up to how many.
     ``tile_tokens``: the most tokens of a tile of attention. ``split_keys``: the keys of a
     workgroup's share in a decode step."""
 
@@ -114,20 +119,24 @@ class Lowering:
                         if n.op == "rms_norm" and segment.stored.get(n.outputs[0])}
         inner = segment.stored.keys() | segment.passed
         self.attended = attended(segment.nodes, segment.stored.keys())
-        self.few_rounded = set(self.rounded) if only_few_coded(target) else set()
+        self.few_rounded: dict[Value, int] = {}
         self.turned = turned(segment.nodes, inner)
         self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
-        self.done_for_few: set[Node] = set()
+        self.done_for_few: dict[Node, int] = {}
         self.tile_tokens = TILE_TOKENS
         self.split_keys = KEYS_PER_SPLIT
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
         """Append the dispatches of ``node``, by its lowering ``how``."""
-        formats = frozenset(file_format(self.placed(node, role).quant) for role in node.weights)
-        self.features = how.features_on(self.target, formats, self.segment.options)
+        self.features = self.features_of(how, node)
         how.lower(self, node)
+
+    def features_of(self, how: OpLowering, node: Node) -> frozenset[str]:
+        """The abilities that kernels of ``node`` may use, by its lowering ``how``."""
+        formats = frozenset(file_format(self.placed(node, role).quant) for role in node.weights)
+        return how.features_on(self.target, formats, self.segment.options)
 
     def value(self, value: Value) -> Range:
         """The range of ``value``, in the arena or in the step's words."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from unladen.backends._gpu.dispatch import Groups, fold
 from unladen.backends._gpu.joining import NORM_WRITE, Normed
-from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends._gpu.lowering.base import (
     Lowering,
     OpLowering,
@@ -61,7 +60,7 @@ class KVWrite(OpLowering):
                        "k": low.value(keys), "x": low.value(queries),
                        "y": low.value(rope.outputs[0]), "table": low.value(table)}
 
-        done = FEW_ROWS if node in low.done_for_few else 0
+        done = low.done_for_few.get(node, 0)
         if low.most("T") <= done:
             return
 

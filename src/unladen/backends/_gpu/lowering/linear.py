@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from unladen.backends._gpu.dispatch import Ranges
 from unladen.backends._gpu.joining import Written, code_bytes
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._cached import bindings, cached
-from unladen.backends._gpu.lowering._gated import gated, gated_scratch
+from unladen.backends._gpu.lowering._gated import gated, gated_scratch, is_banded
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
@@ -17,7 +17,9 @@ from unladen.backends._gpu.lowering._products import (
     few_rows,
     product,
 )
+from unladen.backends._gpu.lowering._skinny import FORMS, form_name, most_few
 from unladen.backends._gpu.lowering.base import (
+    ANY,
     Lowering,
     OpLowering,
     n_cols,
@@ -25,7 +27,7 @@ from unladen.backends._gpu.lowering.base import (
     rows_word,
     symbol,
 )
-from unladen.backends._gpu.target import Range
+from unladen.backends._gpu.target import Range, Target
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
@@ -55,12 +57,13 @@ class Linear(OpLowering):
         return True
 
     def lower(self, low: Lowering, node: Node) -> None:
-        coded = _prepared(low, node)
+        most = most_few(low, self, node)
+        coded = _prepared(low, node, most)
         if "act" in node.attrs:
-            gated(low, node, coded, _operand(low, node), _many(low, node))
+            gated(low, node, coded, _operand(low, node), _many(low, node), most)
             return
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
-        written = cached(low, node, pieces)
+        written = cached(low, node, pieces, most)
         together = _together(low, pieces, fewest=2 if written is None else 1)
         for i, found in enumerate(pieces):
             extra: dict[str, Range | bytes] = {**_many(low, node), "y": low.value(node.outputs[i])}
@@ -70,9 +73,19 @@ class Linear(OpLowering):
                 extra["residual"] = low.value(node.inputs[1])
             for m in found:
                 product(low, m, symbol(node.outputs[i]), extra, coded,
-                        few=not any(i in group for group in together))
+                        few=not any(i in group for group in together), most=most)
         for group in together:
-            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written)
+            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written, most)
+
+    def trial_rows(self, node: Node, target: Target, features: Set[str]) -> Sequence[int]:
+        """The most rows of each kernel for few rows of tiles, and one row more."""
+        found = set[int]()
+        for weight in node.weights.values() if "mma" in features else ():
+            quant = file_format(weight.quant)
+            if quant != weight.quant:
+                form = FORMS[form_name(target.family, quant, coded="int_dot" in features)]
+                found |= {form.after, *(shape.rows for shape in form.shapes), form.most + 1}
+        return sorted(found)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
@@ -81,10 +94,9 @@ class Linear(OpLowering):
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, features: Set[str]) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
-        kinds = _tiles.kinds_of(node.weights.values(), coded="int_dot" in features,
-                                by_warpgroups="wgmma" in features)
-        rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
-        return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
+        kinds = _kinds(node, features, limits.count(node.inputs[0].shape[:-1]))
+        return sum(sum(_tiles.split_bytes(rows, n_cols(node.inputs[0]), kind))
+                   for kind, rows in kinds.items())
 
 
 def _operand(low: Lowering, node: Node) -> Ranges:
@@ -102,51 +114,80 @@ def _many(low: Lowering, node: Node) -> Ranges:
     return {"x": low.value(x)} if x in low.few_rounded else _operand(low, node)
 
 
-def _prepared(low: Lowering, node: Node) -> Prepared:
-    """Append the dispatches that bring x into the forms that the weights are multiplied with."""
-    few = _operand(low, node) if node.inputs[0] in low.rounded else {}
-    if few and node.inputs[0] not in low.few_rounded:
+def _kinds(node: Node, features: Set[str], n_rows: int) -> Mapping[str, int]:
+    """The forms of x as sums of numbers of 16 bits that the weights of ``node`` may need, and how
+    many of the ``n_rows`` rows of the largest step are brought into each."""
+    weights, coded = node.weights.values(), "int_dot" in features
+    few = {kind: min(n_rows, FORMS[kind].most)
+           for kind in _tiles.kinds_of(weights, coded=coded, by_warpgroups=False)}
+    many = _tiles.kinds_of(weights, coded=coded, by_warpgroups="wgmma" in features)
+    return {**few, **dict.fromkeys(many, n_rows)}
+
+
+def _prepared(low: Lowering, node: Node, most: int) -> Prepared:
+    """Append the dispatches that bring x into the forms that the weights are multiplied with, up to
+    ``most`` rows in those for few."""
+    x = node.inputs[0]
+    few = _operand(low, node) if x in low.rounded else {}
+    few_most = low.few_rounded.get(x, 0)
+    if few and not few_most:
         return Prepared(few)
     at = gated_scratch(low.segment.limits, node)
-    if node.inputs[0] in low.attended:
-        few = _joined_codes(low, node)
-    coded = _quantized(low, node, at, few=not few)
-    if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
-        return Prepared(coded, few)
-    x, split = node.inputs[0], {}
+    if x in low.attended:
+        few, few_most = _joined_codes(low, node, most), most
+    coded = _quantized(low, node, at, few_most, most)
+    if "mma" not in low.features:
+        return Prepared(coded, few, few_most)
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
-    for kind in _tiles.kinds_of(node.weights.values(), coded="int_dot" in low.features,
-                                by_warpgroups="wgmma" in low.features):
-        sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
-        memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
-        split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
+    return Prepared(coded, few, few_most, _split(low, node, at, most))
+
+
+def _split(low: Lowering, node: Node, at: int, most: int) -> Mapping[str, Ranges]:
+    """Append the dispatches that make x sums of numbers of 16 bits, and return their bindings by
+    form. ``at``: the place in scratch memory."""
+    x, found = node.inputs[0], {}
+    n_rows, banded = low.most(symbol(x)), is_banded(low, node)
+    for kind, rows in _kinds(node, low.features, n_rows).items():
+        first = most + 1
+        if kind in FORMS:
+            first = max(FORMS[kind].after, FEW_ROWS if banded else 0) + 1
+        sizes = _tiles.split_bytes(rows, n_cols(x), kind)
+        if n_rows >= first:
+            memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
+            found[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory,
+                                       range(first, most + 1 if rows < n_rows else ANY.stop))
         at += sum(sizes)
-    return Prepared(coded, few, split)
+    return found
 
 
-def _joined_codes(low: Lowering, node: Node) -> Ranges:
+def _joined_codes(low: Lowering, node: Node, most: int) -> Ranges:
     """The bindings of few rows of x as int8, which attention rounds where workgroups share keys.
     Appends a dispatch that rounds them in other steps."""
     x = node.inputs[0]
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x), low.joined_codes(x), 2,
-                            lambda n: n <= FEW_ROWS, is_joined=True)
+                            lambda n: n <= most, is_joined=True)
 
 
-def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:
+def _quantized(low: Lowering, node: Node, at: int, after: int, most: int) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights that meet it so, and return the
-    bindings of the result; empty where there are none. ``at``: the place in scratch memory.
-    ``few``: whether few rows are rounded so, too, if weights in tiles need it."""
+    bindings of the result; empty where there are none.
+
+    * ``at``: the place in scratch memory.
+    * ``after``: up to so many rows are rounded already.
+    * ``most``: so many rows are few.
+    """
     x = node.inputs[0]
     for_few, for_many = _meets_codes(low, node)
-    few = few and for_few
-    many = for_many and low.most(symbol(x)) > FEW_ROWS
+    n_rows = low.most(symbol(x))
+    few = for_few and after < min(most, n_rows)
+    many = for_many and n_rows > most
     if not (few or many):
         return {}
     codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
                             2 if low.reads_tiles(node) else 1,
-                            lambda n: many if n > FEW_ROWS else few)
+                            lambda n: many if n > most else few and n > after)
 
 
 def _meets_codes(low: Lowering, node: Node) -> tuple[bool, bool]:
@@ -174,9 +215,9 @@ def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[li
 
 
 def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared,
-            written: Written | None) -> None:
-    """Append one dispatch for the products of few rows with several weights of a format.
-    ``written``: what it does besides."""
+            written: Written | None, most: int) -> None:
+    """Append one dispatch for the products of few rows, up to ``most``, with several weights of a
+    format. ``written``: what it does besides."""
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
@@ -195,5 +236,5 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Pre
             ranges[f"bias{at}"] = low.vector(node, f"b{i}")
             flags[f"BIAS{at}"] = True
     rows = symbol(node.outputs[0])
-    few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
-             ranges, {**flags, "ROW_KIND": rows_word(rows)}, coded)
+    few_rows(low, list(weights.values()), rows, ranges,
+             {**flags, "ROW_KIND": rows_word(rows)}, coded, most)

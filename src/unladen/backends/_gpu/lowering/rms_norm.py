@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unladen.backends._gpu.joining import only_few_coded
-from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends._gpu.lowering._norm import norm
+from unladen.backends._gpu.lowering._skinny import most_few
 from unladen.backends._gpu.lowering._tiles import run_constants
 from unladen.backends._gpu.lowering.base import (
     ANY,
@@ -15,6 +15,7 @@ from unladen.backends._gpu.lowering.base import (
     symbol,
     threads_for,
 )
+from unladen.backends._gpu.lowering.linear import Linear
 from unladen.backends._gpu.target import Constants
 from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
@@ -22,8 +23,6 @@ from unladen.graph.ops.norm_groups import group_of
 MOST_KEPT = 8
 """The most items of a row that a thread keeps in registers instead of reading them again."""
 
-FEW = range(1, FEW_ROWS + 1)
-"""The numbers of rows that products take in their kernels for few rows."""
 NORM_QUANTIZE = "norm_quantize"
 """The kernel that also rounds a row to int8."""
 
@@ -39,11 +38,16 @@ class RmsNorm(OpLowering):
     def lower(self, low: Lowering, node: Node) -> None:
         within = ANY
         if node.outputs[0] in low.rounded:
-            few_only = only_few_coded(low.target)
-            _rounded(low, node, FEW if few_only else ANY)
-            if not few_only or low.most(symbol(node.outputs[0])) <= FEW_ROWS:
+            y = node.outputs[0]
+            if not only_few_coded(low.target):
+                _rounded(low, node, ANY)
                 return
-            within = range(FEW_ROWS + 1, ANY.stop)
+            reader = next(each for each in low.segment.nodes if y in each.inputs)
+            most = low.few_rounded[y] = most_few(low, Linear(), reader)
+            _rounded(low, node, range(1, most + 1))
+            if low.most(symbol(y)) <= most:
+                return
+            within = range(most + 1, ANY.stop)
         size = group_of(node)
         lengths = [size, *(w.n_elements for w in node.weights.values())]
         at_once = 4 if all(n % 4 == 0 for n in lengths) else 1

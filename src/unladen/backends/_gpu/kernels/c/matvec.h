@@ -8,6 +8,9 @@
 #use step dot_rows
 #end
 #if CACHED
+// The product in `slot` of a workgroup's rows with row n of x.
+FN float total_of(ARGS, u32 slot, u32 n) { return totals[slot * NT + n]; }
+
 #use cached
 #else
 #use result

@@ -42,7 +42,7 @@ FN u32 row_of(ARGS, u32 which, u32 group, u32 slot) {
 
 // The product in `slot` with row n of x.
 FN float product(ARGS, u32 which, u32 group, u32 slot, u32 n) {
-  return with_bias(args, which, totals[slot * NT + n], row_of(args, which, group, slot));
+  return with_bias(args, which, total_of(args, slot, n), row_of(args, which, group, slot));
 }
 
 // Where the products in a slot and in the next one go: they are in rows `row` and row + 1; `block`

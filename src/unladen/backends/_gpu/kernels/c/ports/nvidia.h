@@ -32,7 +32,8 @@ FN int shuffle_xor_int(int x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x,
 
 #if __CUDA_ARCH__ >= 800
 // Four matrices of 8 rows of 16 bytes from a shared array of u4: thread 8 j + r names the element
-// that is row r of matrix j, and gets word t of row g of matrix j in out[j].
+// that is row r of matrix j, and gets word t of row g of matrix j in out[j]. load_matrices_from:
+// `more` elements after element i.
 FN void load_matrices_at(u32 *out, const u4 *row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -49,6 +50,7 @@ FN void load_transposed_at(u32 *out, const u4 *row) {
 }
 
 #define load_matrices(out, tile, i) load_matrices_at(out, &(tile)[i])
+#define load_matrices_from(out, tile, i, more) load_matrices_at(out, &((tile) + (i))[more])
 #define load_transposed(out, tile, i) load_transposed_at(out, &(tile)[i])
 
 // c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and 2
@@ -87,6 +89,9 @@ FN void mma_i8_half(int *c, const u32 *a, const u32 *b) {
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 }
+
+// The threads of a warp meet, and see what each of them did.
+#define sync_warp() __syncwarp()
 
 // Two numbers as float16 in one word, the first in the low half.
 FN u32 halves_of(float low, float high) {
@@ -303,8 +308,6 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
   copy_many(&(to)[i], (const u8 *)(from) + (at), n, &(array)[k])
 // What threads stored, or copied and waited for, can be read by matrix units after a barrier.
 #define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
-// The threads of a warp meet, and see what each of them did.
-#define sync_warp() __syncwarp()
 #endif
 
 // Programmatic dependent launch, in kernels with the constant PDL. begin_early comes first: it lets
