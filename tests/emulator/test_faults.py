@@ -42,7 +42,9 @@ def stored(rng: Rng) -> Case:
 
 
 FAULTS = {
-    "no end": (rows, "rms_norm.h", "  if (group >= n_groups) return;\n", "", None),
+    "no end": (rows, "rms_norm.h",
+               "  if (GROUP_Y > 0u && group >= n_rows(args, ROW_KIND) * (params.n_items / "
+               "params.size)) return;\n", "", None),
     "a row that isn't there": (few, "matvec.h", "min_u32(row, n - PER_ADDRESS)", "(row)",
                                "out of bounds: reads"),
     "a word that isn't whole": (stored, "parts/store_row.h", "at + 2u * d, stored_halves",
