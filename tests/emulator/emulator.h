@@ -139,15 +139,6 @@ inline void copy_bulk(const SharedArray<u4> &to, u32 i, const Memory &from, u64 
   copy_in_bulk(&to.data[i], from.data + at, n, CHECKS ? &to.cells[i] : nullptr, to.name, i, where);
 }
 
-inline u32 largest_in_subgroup(u32 x, const char *file, int line) {
-  meet(&x, 1, file, line);
-  u32 largest = 0;
-  for (u32 i = 0; i < 32u; i++) {
-    if (given_by(i)[0] > largest) largest = given_by(i)[0];
-  }
-  return largest;
-}
-
 } // namespace emulator
 
 typedef emulator::In<u32> Bytes;

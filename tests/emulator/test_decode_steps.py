@@ -26,11 +26,11 @@ def decode_step(path: Path) -> Counter[str]:
                                                   ((4, 4), "attention_wide")])
 def test_dispatches_of_a_layer(make_model: Callable[..., Path], heads: tuple[int, int],
                                attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No dispatch rounds the rows of attention to int8 for the product of them."""
+    """No dispatch rounds rows of attention or of a gated unit to int8 for the product of them."""
     monkeypatch.setenv(emulator.MODE_VARIABLE, "fast")
     monkeypatch.setenv(emulator.FEATURES_VARIABLE, "subgroups,int_dot,mma,pdl")
     sizes = {"n_embd": 128, "n_heads": heads[0], "n_kv_heads": heads[1], "quant": "Q8_0"}
     with emulator.plugged_in():
         one, two = (decode_step(make_model("llama", n_layers=n, **sizes)) for n in (1, 2))
     assert two - one == Counter({
-        "norm_quantize": 2, "matvec": 4, attention: 1, "attention_join": 1, "quantize": 1})
+        "norm_quantize": 2, "matvec": 3, attention: 1, "attention_join": 1, "gated_rows": 1})

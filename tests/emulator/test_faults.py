@@ -42,9 +42,11 @@ def stored(rng: Rng) -> Case:
 
 
 FAULTS = {
-    "no end": (rows, "rms_norm.h", "  if (group >= n_groups) return;\n", "", None),
-    "a row that isn't there": (few, "matvec.h", "min_u32(first + r, m.n_rows - PER_ADDRESS)",
-                               "(first + r)", "out of bounds: reads"),
+    "no end": (rows, "rms_norm.h",
+               "  if (GROUP_Y > 0u && group >= n_rows(args, ROW_KIND) * (params.n_items / "
+               "params.size)) return;\n", "", None),
+    "a row that isn't there": (few, "matvec.h", "min_u32(row, n - PER_ADDRESS)", "(row)",
+                               "out of bounds: reads"),
     "a word that isn't whole": (stored, "parts/store_row.h", "at + 2u * d, stored_halves",
                                 "at + 2u * d + 2u, stored_halves", "misaligned")}
 """For each fault a case, the file, what is replaced by what, and what is told; None: it is no fault

@@ -141,4 +141,13 @@ inline void read_by_units(SharedCell &cell, const char *name, u64 at) {
   }
 }
 
+inline u32 largest_in_subgroup(u32 x, const char *file, int line) {
+  meet(&x, 1, file, line);
+  u32 largest = 0;
+  for (u32 i = 0; i < 32u; i++) {
+    if (given_by(i)[0] > largest) largest = given_by(i)[0];
+  }
+  return largest;
+}
+
 } // namespace emulator

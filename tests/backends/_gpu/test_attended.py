@@ -60,7 +60,7 @@ def test_steps_in_which_rows_are_rounded_later(lengths: Sequence[int], rng: Rng,
 
 
 def test_nan_comes_through(rng: Rng) -> None:
-    """Of a value in one share, to the outputs of its row alone."""
+    """A value in one share is NaN, and so are the outputs of its row alone."""
     case = Attending(rng, [300, 300])
     values = case.kv[1].view(np.float16).reshape(-1, case.spec.n_kv_heads, 32, case.spec.v_dim)
     values[case.m.batch.block_table[1, 4], 0, 7, 3] = np.nan

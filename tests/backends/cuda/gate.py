@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -182,6 +182,8 @@ def save(record: Record) -> None:
     assert compiler is not None
     kernels = []
     for name, each in sorted(record.items()):
+        if not each:
+            continue
         alike: dict[Takes, list[int]] = {}
         for chip, takes in each.items():
             alike.setdefault(tuple(takes), []).append(int(chip))
@@ -231,9 +233,12 @@ def sampled(found: Sequence[Text], n: int) -> list[Text]:
             for i in range(min(n or len(each), len(each)))]
 
 
-def everything(chips: Sequence[int], n_each: int, n_jobs: int) -> Iterator[Found]:
-    """What each kernel takes on each of ``chips``, or ``n_each`` variants of it."""
-    jobs = [(t.name, t.text, chip) for chip in chips for t in sampled(texts_for(chip), n_each)]
+def everything(chips: Sequence[int], kernels: Collection[str], n_each: int, n_jobs: int
+               ) -> Iterator[Found]:
+    """What each of ``kernels`` takes on each of ``chips``, or ``n_each`` variants of it; all
+    kernels if there are none."""
+    jobs = [(t.name, t.text, chip) for chip in chips for t in sampled(texts_for(chip), n_each)
+            if not kernels or t.name.split()[0] in kernels]
     print(f"{len(jobs)} kernels to compile", file=sys.stderr)
     with ProcessPoolExecutor(n_jobs, mp_context=FORK) as pool:
         yield from pool.map(_one, jobs, chunksize=8)
@@ -255,10 +260,18 @@ def drawn(chips: Sequence[int], seconds: float, seed: int) -> Iterator[Found]:
                 return
 
 
+def kept(record: Record, chips: Collection[int], kernels: Collection[str]) -> Record:
+    """What stays of the record when ``kernels`` are compiled anew for ``chips``."""
+    return {name: {chip: takes for chip, takes in each.items()
+                   if int(chip) not in chips or (kernels and name.split()[0] not in kernels)}
+            for name, each in record.items()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--accept", action="store_true", help="write the record anew")
     parser.add_argument("--chip", type=int, choices=CHIPS, action="append", help="only this one")
+    parser.add_argument("--kernel", action="append", default=[], help="only this one")
     parser.add_argument("--sample", type=int, default=0, help="only so many variants of a kernel")
     parser.add_argument("--seconds", type=float, default=0.0,
                         help="draw kernels for so long, by the --seed")
@@ -270,10 +283,10 @@ def main() -> int:
         print(f"error: NVRTC is missing\nhint: {CUDA.no_compiler}", file=sys.stderr)
         return 2
     record, n_compiled, n_wrong, n_new = load(), 0, 0, 0
-    found: Record = {name: dict(each) for name, each in record.items()} if args.chip else {}
     chips = args.chip or CHIPS
+    found = kept(record, chips, args.kernel)
     for name, chip, now in (drawn(chips, args.seconds, args.seed) if args.seconds else
-                            everything(chips, args.sample, args.jobs)):
+                            everything(chips, args.kernel, args.sample, args.jobs)):
         wrong = rise(name, chip, now, record)
         if wrong and (isinstance(now, str) or not args.accept):
             n_wrong += 1

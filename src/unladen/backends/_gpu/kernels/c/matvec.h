@@ -35,31 +35,43 @@ FN void fetch_first(ARGS, u32 which, u32 row, u32 n) {
 }
 #end
 
-KERNEL(matvec) {
-  u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
-  u32 which = 0u;
 #if MATRICES
+// The matrix of a workgroup; `group` becomes its number among those of the matrix.
+FN u32 matrix_of(ARGS, PRIVATE u32 *group) {
+  u32 which = 0u;
   for (u32 i = 0u; i + 1u < MATRICES; i++) {
     const u32 n_groups = (matrices.each[i].m.n_rows + R - 1u) / R;
-    if (which == i && group >= n_groups) {
-      group -= n_groups;
+    if (which == i && *group >= n_groups) {
+      *group -= n_groups;
       which = i + 1u;
     }
   }
+  return which;
+}
+#end
+
+// Where the rows of a workgroup begin, in bytes of a matrix of n rows.
+FN void find_rows(ARGS, u32 which, u32 group, u32 n, u32 row_bytes, PRIVATE u32 *rows) {
+  for (u32 r = 0u; r < ADDRESSES; r++) {
+#if CACHED
+    const u32 row = row_of(args, which, group, r);
+#else
+    const u32 row = group * R + r;
+#end
+    rows[r] = min_u32(row, n - PER_ADDRESS) * row_bytes;
+  }
+}
+
+KERNEL(matvec) {
+  u32 group = GROUP_X + GROUP_Y * N_GROUPS_X, which = 0u;
+#if MATRICES
+  which = matrix_of(args, &group);
   const Matrix m = matrices.each[which].m;
 #end
   const u32 first = group * R;
   u32 rows[ADDRESSES], xs[XS];
   float partial[ALL_OUT / OUT * PARTIALS];
-#if CACHED
-  for (u32 r = 0u; r < ADDRESSES; r++) {
-    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - PER_ADDRESS) * m.row_bytes;
-  }
-#else
-  for (u32 r = 0u; r < ADDRESSES; r++) {
-    rows[r] = min_u32(first + r, m.n_rows - PER_ADDRESS) * m.row_bytes;
-  }
-#end
+  find_rows(args, which, group, m.n_rows, m.row_bytes, rows);
 #if PDL
   fetch_first(args, which, rows[0], R * m.row_bytes);
   wait_for_previous();

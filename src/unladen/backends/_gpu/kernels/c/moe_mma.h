@@ -10,11 +10,11 @@ FN void band_addresses(ARGS, u32 expert, u32 first, PRIVATE u32 *bands) {
 }
 
 KERNEL(moe_mma) {
-  find_work(args);
-  const u32 count = work[2];
+  const Work work = find_work(args);
+  const u32 count = work.count;
   const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * TM;
   if (count == 0u || first >= m.n_out) return;
-  const u32 expert = work[0], at = work[1];
+  const u32 expert = work.expert, at = work.at;
   for (u32 i = LANE; i < TN; i += WG) {
     const u32 pair = order[at + min_u32(i, count - 1u)];
 #if HIDDEN

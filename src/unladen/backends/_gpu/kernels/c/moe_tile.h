@@ -5,10 +5,10 @@
 #bind out float y
 
 KERNEL(moe_tile) {
-  find_work(args);
-  const u32 count = work[2];
+  const Work work = find_work(args);
+  const u32 count = work.count;
   if (count == 0u) return;
-  const u32 expert = work[0], at = work[1];
+  const u32 expert = work.expert, at = work.at;
   const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * TILE;
   const u32 w_row = row_of(args, expert, min_u32(first + LANE / 4u, m.n_out - 1u));
   const u32 pair = order[at + min_u32(LANE / 4u, count - 1u)];

@@ -6,7 +6,7 @@
 // step has n_each such rows for each of its own. For NVIDIA only.
 //
 // With COLUMNS, PADDED rows are together, in the order of bulk copies: their first 16 columns, then
-// the next ones, part by part. Of 16 columns, eight rows are together: eight columns of each, then
+// the next ones, part by part. In 16 columns, eight rows are together: eight columns of each, then
 // the other eight. What is in rows that the step hasn't is never used.
 typedef struct {
   u32 n_in, n_each;
