@@ -133,7 +133,7 @@ def test_divided_models(devices: list[str], options: dict[str, object], shared: 
 
 @pytest.mark.parametrize(("n_tokens", "most", "width", "launch"), [
     (131, 227 << 10, 128, "cuLaunchKernelEx"), (131, 227 << 10, 128, "cuLaunchKernel"),
-    (50, 227 << 10, 64, "cuLaunchKernelEx"), (50, 48 << 10, 32, "cuLaunchKernelEx"),
+    (70, 100 << 10, 64, "cuLaunchKernelEx"), (70, 48 << 10, 32, "cuLaunchKernelEx"),
     (131, 0, 32, "cuLaunchKernel")])
 def test_launches_give_workgroups_memory(n_tokens: int, most: int, width: int, launch: str,
                                          rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
