@@ -57,7 +57,10 @@ def cards() -> list[str]:
 def lacks_cards(maker: str) -> bool:
     """Whether this machine surely has no card of ``maker``: Linux shows its bus, without one.
     Windows' Linux shows no cards there, and boards have theirs elsewhere with a driver of their
-    own."""
+    own.
+
+    * ``maker``: a name as :func:`cards` gives it, such as "NVIDIA".
+    """
     return (sys.platform == "linux" and bool(_listed(PCI_DEVICES)) and not WINDOWS_CARDS.exists()
             and maker not in cards())
 
