@@ -37,7 +37,8 @@ class Attending(Joined):
             "w0": m.weight(f"w{i}", 48, n_heads * v_dim, quant=quant)})[0]
             for i in range(readers)]
         self.queries = found[0]
-        self.inner, self.passed, self.unstored = frozenset({self.rows}), set(), set()
+        self.inner = self.coded = frozenset({self.rows})
+        self.passed, self.unstored = set(), set()
         self.graph = m.g.finish(**{f"y{i}": y for i, y in enumerate(found)})
         self.kv = m.cache(self.spec)
 

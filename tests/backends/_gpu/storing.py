@@ -43,6 +43,7 @@ class Joined:
     * ``inner``: the values that only they read.
     * ``passed``: those of ``inner`` that pass within one dispatch.
     * ``unstored``: those of ``inner`` that take no bytes of the arena.
+    * ``coded``: those of ``inner`` that may take other bytes than float32 has, as int8 or besides.
     """
 
     m: Maker
@@ -53,6 +54,7 @@ class Joined:
     inner: frozenset[Value]
     passed: set[Value]
     unstored: set[Value]
+    coded: frozenset[Value] = frozenset()
 
     def on_paper(self) -> tuple[Array, tuple[Bytes, Bytes]]:
         """The queries and the cache."""
@@ -79,6 +81,7 @@ class Joined:
             passed = set(backend.passed_values(device, nodes, self.inner))
             assert passed == self.passed
             assert {value for value, n in stored.items() if n == 0} == self.unstored
+            assert stored.keys() - self.unstored <= self.coded
         arena = plan_arena(self.graph, [RunStep(device, tuple(nodes))], device.name, m.limits,
                            max(backend.scratch_bytes(device, n, m.limits, options)
                                for n in nodes), stored, passed)

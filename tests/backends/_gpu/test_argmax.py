@@ -10,10 +10,11 @@ import pytest
 import cases
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends._gpu.opening import opened
-from backends._gpu.ptx import ptx
+from backends.nvrtc import ptx
 from cases import running
 from cases.base import Maker
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends._gpu.dispatch import Dispatch
 
 Rng = np.random.Generator
@@ -36,14 +37,15 @@ def dispatches(n: int, rng: Rng) -> list[Dispatch]:
 
 
 @pytest.mark.parametrize(("n", "loads"), [(40_000, {"v4": 4}), (40_001, {"": 16})])
-def test_a_thread_loads_its_share_at_once(n: int, loads: dict[str, int], rng: Rng) -> None:
+def test_a_thread_loads_its_share_at_once(n: int, loads: dict[str, int], nvrtc: Compiler,
+                                          rng: Rng) -> None:
     """And threads wait for one another once."""
     first, last = dispatches(n, rng)
-    text = ptx(first)
+    text = ptx(nvrtc, first)
     before, _, after = text.partition("redux.sync.max.u32")
     assert text.count("bar.sync") == 1 and "bar.sync" in after
     for vector, count in loads.items():
         found = re.findall(r"\bld\.global(?:\.nc)?\.(v4)?", before)
         assert found.count(vector) == len(found) == count
     assert "ld.global" not in after and text.count("redux.sync.max.u32") == 2
-    assert last.threads == 32 and ptx(last).count("bar.sync") == 1
+    assert last.threads == 32 and ptx(nvrtc, last).count("bar.sync") == 1

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
-from backends._gpu.ptx import ptx
 from backends._gpu.rounding import Feeding
+from backends.nvrtc import ptx
 from cases import running
 from cases.base import Maker
 from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 
@@ -78,9 +79,9 @@ def rounded_once(rng: Rng) -> Dispatch:
     return next(d for d in program.lowered.dispatches if d.kernel == "gated_rows")
 
 
-def test_both_weights_are_in_one_loop(rng: Rng) -> None:
+def test_both_weights_are_in_one_loop(nvrtc: Compiler, rng: Rng) -> None:
     """Four chunks of a tile for each subgroup, and one barrier."""
-    text = ptx(rounded_once(rng))
+    text = ptx(nvrtc, rounded_once(rng))
     assert text.count("dp4a") == 4 * 8 and text.count("bar.sync") == 1
 
 

@@ -11,11 +11,12 @@ import pytest
 import cases
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends._gpu.opening import opened
-from backends._gpu.ptx import ptx
 from backends._gpu.rounding import Rounding
+from backends.nvrtc import ptx
 from cases import running
 from cases.base import Case, Maker
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends.base import Backend
 
@@ -62,10 +63,11 @@ def norm(rng: Rng) -> Dispatch:
 
 
 @pytest.mark.parametrize("made", [norm_and_rounding, norm])
-def test_norms_load_rows_and_weights_before_they_add(made: object, rng: Rng) -> None:
+def test_norms_load_rows_and_weights_before_they_add(made: object, nvrtc: Compiler,
+                                                      rng: Rng) -> None:
     assert callable(made)
     d = made(rng)
-    text = ptx(d)
+    text = ptx(nvrtc, d)
     assert d.constants["KEPT"] == 2 and not d.constants["LONGER"]
     before, _, after = text.partition(BARRIER)
     assert after
@@ -76,9 +78,9 @@ def test_norms_load_rows_and_weights_before_they_add(made: object, rng: Rng) -> 
     assert "ld.global" not in early and "prefetch" not in late
 
 
-def test_rounded_rows_are_stored_side_by_side(rng: Rng) -> None:
+def test_rounded_rows_are_stored_side_by_side(nvrtc: Compiler, rng: Rng) -> None:
     """A thread takes four columns; eight of them meet by shuffles, without a barrier more."""
-    text = ptx(norm_and_rounding(rng))
+    text = ptx(nvrtc, norm_and_rounding(rng))
     assert text.count("bar.sync") == 2 and "st.shared" in text
     _, _, after = text.rpartition("bar.sync")
     assert after.count("shfl.sync.bfly") == 2 * (3 + 2)

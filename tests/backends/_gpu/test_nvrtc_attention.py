@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
 
 from backends._gpu.attending import ROUNDED, Attending
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
-from backends._gpu.test_nvrtc_matrices import FEATURES, library
+from backends._gpu.test_nvrtc_matrices import FEATURES
+from backends.nvrtc import ptx
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
 
 Rng = np.random.Generator
-__all__ = ["library"]
-
-
-def ptx_of(library: Any, text: str) -> str:
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
-    options = (ctypes.c_char_p * 1)(b"--gpu-architecture=compute_90")
-    assert not library.nvrtcCompileProgram(program, 1, options)
-    library.nvrtcGetPTXSize(program, ctypes.byref(size))
-    found = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetPTX(program, found)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    return found.value.decode()
 
 
 @pytest.fixture
-def texts(library: Any, rng: Rng) -> Mapping[str, str]:
+def texts(nvrtc: Compiler, rng: Rng) -> Mapping[str, str]:
     """What the kernels of a decode step become, in which workgroups share keys."""
     case, backend = Attending(rng, [520], n_heads=8), EmulatedBackend(c_texts, features=FEATURES)
     program = case.compiled(backend, joined=True, options=ROUNDED)[0]
     assert isinstance(program, EmulatedProgram)
     _, size = program.step.pack()
-    return {d.kernel: ptx_of(library, c_texts.assemble(
-                d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text)
-            for d in program.lowered.dispatches
+    return {d.kernel: ptx(nvrtc, d) for d in program.lowered.dispatches
             if d.grid(size) is not None and d.kernel.startswith("attention")}
 
 

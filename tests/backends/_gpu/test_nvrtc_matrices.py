@@ -3,20 +3,18 @@ keeps nearly all that a thread holds in registers."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
+from backends.nvrtc import compiled, ptx, text_of
 from cases import moe, running
 from cases.base import Case, Maker
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import KVSpec
@@ -25,33 +23,6 @@ Rng = np.random.Generator
 CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_120")
 MOST_SPILLED = 16
 """Bytes of a thread that ptxas may keep in memory, where it wants room for one more workgroup."""
-
-
-@pytest.fixture(scope="module")
-def library() -> Any:
-    """The library of the package nvidia-cuda-nvrtc-cu12, or skip."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None:
-        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
-    folder = Path(next(iter(spec.submodule_search_locations or [])))
-    return ctypes.CDLL(str(next(folder.glob("lib/libnvrtc.so*"))))
-
-
-def log_of(library: Any, text: str, chip: str) -> str:
-    """What the compiler and ptxas say of the text; fails where they make no cubin."""
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
-    options = (ctypes.c_char_p * 2)(f"--gpu-architecture={chip}".encode(), b"--ptxas-options=-v")
-    failed = library.nvrtcCompileProgram(program, 2, options)
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value + 1)
-    library.nvrtcGetProgramLog(program, log)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    assert not failed, log.value.decode()
-    return log.value.decode()
 
 
 def product(quant: str, rng: Rng) -> Case:
@@ -89,68 +60,52 @@ def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Disp
 
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16", "experts"])
-def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
+def test_cubins_of_four_warps(name: str, nvrtc: Compiler, rng: Rng) -> None:
     """Nothing is spilled, and ptxas lets all products of a group run together: it tells if a thread
     touches a register of a product that is under way."""
     found = dispatches(CASES[name](rng), FEATURES | {"wgmma"})
-    texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
+    texts = {text_of(d)
              for d in found if d.kernel in ("matmul_mma", "moe_mma") and d.constants["WGMMA"]}
     assert texts
     for text in sorted(texts):
-        log = log_of(library, text, "sm_90a")
+        log = compiled(nvrtc, text, "sm_90a")[1]
         assert "0 bytes spill stores" in log, log
         assert "serialized" not in log, log
 
 
-def test_a_product_whose_registers_are_touched_is_told(library: Any) -> None:
+def test_a_product_whose_registers_are_touched_is_told(nvrtc: Compiler) -> None:
     """The check above sees words that change while they are multiplied."""
-    (text,) = {c_texts.assemble(d.kernel, d.quant, d.constants,
-                                c_texts.FOLDER / "ports/cuda.h").text
+    (text,) = {text_of(d)
                for d in dispatches(CASES["F16"](np.random.default_rng(0)), FEATURES | {"wgmma"})
                if d.constants.get("BULK") and d.constants["TN"] == 64}
-    assert "serialized" not in log_of(library, text, "sm_90a")
+    assert "serialized" not in compiled(nvrtc, text, "sm_90a")[1]
     touched = text.replace("raw, next);", "raw, (PRIVATE u32 *)a);")
-    assert touched != text and "serialized" in log_of(library, touched, "sm_90a")
+    assert touched != text and "serialized" in compiled(nvrtc, touched, "sm_90a")[1]
 
 
-def ptx_of(library: Any, text: str, chip: str) -> str:
-    """The instructions that the compiler gives ptxas."""
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
-    options = (ctypes.c_char_p * 1)(f"--gpu-architecture={chip}".encode())
-    assert not library.nvrtcCompileProgram(program, 1, options)
-    library.nvrtcGetPTXSize(program, ctypes.byref(size))
-    ptx = ctypes.create_string_buffer(size.value)
-    library.nvrtcGetPTX(program, ptx)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    return ptx.value.decode()
-
-
-def test_what_is_added_is_read_before_products_are_stored(library: Any, rng: Rng) -> None:
+def test_what_is_added_is_read_before_products_are_stored(nvrtc: Compiler, rng: Rng) -> None:
     """Sixteen numbers of a thread at a time, so a store waits for no load of the number after it;
     and which row of x a number is of takes no division."""
     m = Maker(rng, 140)
     case = m.case("linear", m.input("T", 256), m.input("T", 256), attrs={"residual": True},
                   weights={"w0": m.weight("w0", 256, 256, quant="F16")})
-    (text,) = {c_texts.assemble(d.kernel, d.quant, d.constants,
-                                c_texts.FOLDER / "ports/cuda.h").text
+    (text,) = {text_of(d)
                for d in dispatches(case, FEATURES | {"wgmma"})
                if d.constants.get("BULK") and d.constants["TM"] == 256}
-    ptx = ptx_of(library, text, "compute_90a")
-    assert not re.search(r"\b(div|rem)\.u32", ptx)
-    end = ptx[ptx.rindex("wgmma.mma_async"):]
+    code = ptx(nvrtc, text, "compute_90a")
+    assert not re.search(r"\b(div|rem)\.u32", code)
+    end = code[code.rindex("wgmma.mma_async"):]
     found = "".join(re.findall(r"\b([ls])[dt]\.global(?:\.nc)?\.f32", end))
     assert found.count("s") == 128  # whole tiles, and tiles of the last rows
     assert [len(run) for run in re.findall("s+", found)][:4] == [16] * 4, found
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cubins(name: str, library: Any, rng: Rng) -> None:
-    texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
-             for d in dispatches(CASES[name](rng))}
+def test_cubins(name: str, nvrtc: Compiler, rng: Rng) -> None:
+    texts = {text_of(d) for d in dispatches(CASES[name](rng))}
     assert texts
     for i, text in enumerate(sorted(texts)):
-        log = log_of(library, text, CHIPS[i % len(CHIPS)])
+        log = compiled(nvrtc, text, CHIPS[i % len(CHIPS)])[1]
         spilled = re.search(r"(\d+) bytes spill stores", log)
         assert spilled and int(spilled[1]) <= MOST_SPILLED, log
         assert re.search(r"Used \d+ registers", log)

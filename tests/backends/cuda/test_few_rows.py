@@ -10,6 +10,7 @@ import pytest
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends._gpu.storing import Storing
 from backends.cuda import gate
+from backends.nvrtc import ptx
 from cases import running
 from cases.base import Maker
 from unladen.backends._gpu import c_texts
@@ -21,15 +22,6 @@ from unladen.backends.cuda.driver import CUDA, chip_named
 
 Rng = np.random.Generator
 THREADS = "(WG, MIN_GROUPS)"
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> Compiler:
-    """NVRTC, or skip."""
-    found = gate.nvrtc()
-    if found is None:
-        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
-    return found
 
 
 def few(quant: str, chip: int, n_tokens: int, rng: Rng) -> c_texts.Source:
@@ -45,12 +37,6 @@ def few(quant: str, chip: int, n_tokens: int, rng: Rng) -> c_texts.Source:
     (d,) = [d for d in program.lowered.dispatches if d.kernel.startswith("matvec") and d.grid(size)]
     assert d.kernel == "matvec_mma" or d.threads == TILES_THREADS
     return c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port)
-
-
-def ptx(source: c_texts.Source, nvrtc: Compiler) -> str:
-    code, log = nvrtc.attempt(source.text, CUDA.options("compute_90"), "compute_90")
-    assert code, log
-    return code.decode()
 
 
 @pytest.mark.parametrize(("quant", "n_tokens"), [
@@ -83,7 +69,7 @@ def test_what_comes_before_the_first_weights(quant: str, nvrtc: Compiler, rng: R
     loaded before them, and one row of x needs nothing of the step's words."""
     for n_tokens in (1, 4):
         source = few(quant, 90, n_tokens, rng)
-        text = ptx(source, nvrtc)
+        text = ptx(nvrtc, source.text)
         lines = re.findall(r"cp\.async\.bulk\.prefetch|griddepcontrol\.wait|ld\.global\S*", text)
         assert lines[:2] == ["cp.async.bulk.prefetch", "griddepcontrol.wait"]
         loads = [line for line in lines if line.startswith("ld.global")]
@@ -97,7 +83,7 @@ def test_what_comes_before_the_first_weights(quant: str, nvrtc: Compiler, rng: R
 @pytest.mark.parametrize(("quant", "n_tokens"), [("Q6_K", 9), ("Q4_K", 40), ("BF16", 5)])
 def test_more_rows_ask_for_weights_before_they_wait(quant: str, n_tokens: int, nvrtc: Compiler,
                                                     rng: Rng) -> None:
-    text = ptx(few(quant, 90, n_tokens, rng), nvrtc)
+    text = ptx(nvrtc, few(quant, 90, n_tokens, rng).text)
     found = re.findall(r"cp\.async\.bulk\.prefetch|griddepcontrol\.wait|ld\.global|ldmatrix", text)
     assert found[:2] == ["cp.async.bulk.prefetch", "griddepcontrol.wait"]
     assert found.count("cp.async.bulk.prefetch") == 1 and "ldmatrix" in found
@@ -115,7 +101,7 @@ def test_stores_load_nothing_after_the_sums(style: str, nvrtc: Compiler, rng: Rn
              if d.kernel == "matvec" and d.constants.get("CACHED")]
     assert len(found) == 2
     for d in found:
-        text = ptx(c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port), nvrtc)
+        text = ptx(nvrtc, d)
         before, tail = text.rsplit("bar.sync", 1)
         assert "ld.global" in before and "ld.global" not in tail and "st.global" in tail
 
@@ -123,7 +109,7 @@ def test_stores_load_nothing_after_the_sums(style: str, nvrtc: Compiler, rng: Rn
 @pytest.mark.parametrize(("quant", "unit"), [("Q8_0", "m16n8k32"), ("Q6_K", "m16n8k16")])
 def test_several_rows_meet_matrix_units(quant: str, unit: str, nvrtc: Compiler, rng: Rng) -> None:
     for n_tokens in (1, 2, 8):
-        text = ptx(few(quant, 90, n_tokens, rng), nvrtc)
+        text = ptx(nvrtc, few(quant, 90, n_tokens, rng).text)
         assert (f"{unit}.row.col.s32.s8" in text, "dp4a" in text) == (n_tokens > 1, n_tokens == 1)
 
 
@@ -131,4 +117,4 @@ def test_several_rows_meet_matrix_units(quant: str, unit: str, nvrtc: Compiler, 
 def test_zero_is_not_taken_from_each_code(quant: str, nvrtc: Compiler, rng: Rng) -> None:
     """Which needs the top bits of each word."""
     for n_tokens in (1, 4):
-        assert str(0x80808080 - (1 << 32)) not in ptx(few(quant, 90, n_tokens, rng), nvrtc)
+        assert str(0x80808080 - (1 << 32)) not in ptx(nvrtc, few(quant, 90, n_tokens, rng).text)

@@ -10,23 +10,14 @@ import numpy as np
 import pytest
 
 from backends._gpu.test_nvrtc_matrices import CASES, FEATURES, dispatches
-from backends.cuda import gate
 from backends.cuda.machine_code import COPY, Instruction, Turn, instructions, turns
-from unladen.backends._gpu import c_texts
+from backends.nvrtc import compiled, text_of
 from unladen.backends._gpu.cuda_like.compiler import Compiler
-from unladen.backends.cuda.driver import CUDA, chip_named
+from unladen.backends.cuda.driver import chip_named
 
 DECODING = 40
 """The fewest instructions that decode a slice."""
 Rng = np.random.Generator
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> Compiler:
-    found = gate.nvrtc()
-    if found is None:
-        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
-    return found
 
 
 def texts(name: str) -> Mapping[int, str]:
@@ -34,16 +25,12 @@ def texts(name: str) -> Mapping[int, str]:
     found = [d for d in dispatches(CASES[name](np.random.default_rng(0)), FEATURES | {"wgmma"})
              if d.constants.get("BULK")]
     assert {d.constants["TN"] for d in found} == {32, 64, 128}
-    return {int(d.constants["TN"]): c_texts.assemble(d.kernel, d.quant, d.constants, CUDA.port).text
-            for d in found}
+    return {int(d.constants["TN"]): text_of(d) for d in found}
 
 
 @functools.cache
 def code_of(text: str, nvrtc: Compiler) -> list[Instruction]:
-    target = chip_named(90).name
-    code, log = nvrtc.attempt(text, CUDA.options(target), target)
-    assert code is not None, log
-    return instructions(code)
+    return instructions(compiled(nvrtc, text, chip_named(90).name)[0])
 
 
 def turns_of(text: str, nvrtc: Compiler) -> list[Turn]:

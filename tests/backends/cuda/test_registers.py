@@ -21,15 +21,6 @@ SECONDS = 20.0
 """How long texts are drawn and compiled; the others are left to make cubins."""
 
 
-@pytest.fixture(scope="module")
-def nvrtc() -> Compiler:
-    """NVRTC, or skip."""
-    found = gate.nvrtc()
-    if found is None:
-        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
-    return found
-
-
 @pytest.mark.parametrize("part", ["new", "old"])
 def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.Generator) -> None:
     """Drawn each time, in a process that a fault of the compiler may end."""
