@@ -11,11 +11,10 @@ from unladen.backends._gpu.drivers import (
     cuda_available,
     cuda_device_count,
     cuda_memory_info,
-    lacks_cards,
     metal_available,
     rocm_available,
     vulkan_available,
 )
 
-__all__ = ["cards", "cuda_available", "cuda_device_count", "cuda_memory_info", "lacks_cards",
-           "metal_available", "rocm_available", "vulkan_available"]
+__all__ = ["cards", "cuda_available", "cuda_device_count", "cuda_memory_info", "metal_available",
+           "rocm_available", "vulkan_available"]

@@ -25,8 +25,6 @@ CORE_FOUNDATION = ("/System/Library/Frameworks/CoreFoundation.framework/CoreFoun
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Linux's folder of the devices on the PCI bus."""
-WINDOWS_CARDS = Path("/dev/dxg")
-"""The file through which Windows' Linux (WSL2) reaches the cards of Windows."""
 MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
 """Makers of graphics processors by their number on the PCI bus. Display adapters of other makers,
 as on servers' boards and in virtual machines, can't compute."""
@@ -52,17 +50,6 @@ def cards() -> list[str]:
     if "AMD" not in found and rocm_available():
         found.append("AMD")
     return found
-
-
-def lacks_cards(maker: str) -> bool:
-    """Whether this machine surely has no card of ``maker``: Linux shows its bus, without one.
-    Windows' Linux shows no cards there, and boards have theirs elsewhere with a driver of their
-    own.
-
-    * ``maker``: a name as :func:`cards` gives it, such as "NVIDIA".
-    """
-    return (sys.platform == "linux" and bool(_listed(PCI_DEVICES)) and not WINDOWS_CARDS.exists()
-            and maker not in cards())
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from unladen.backends._gpu import forks
+from unladen.backends._gpu.absent import lacks_cards
 from unladen.backends._gpu.cuda_like.vendor import (
     FUNCTIONS,
     GROWS,
@@ -16,7 +17,6 @@ from unladen.backends._gpu.cuda_like.vendor import (
     UNAVAILABLE,
     Vendor,
 )
-from unladen.backends._gpu.drivers import lacks_cards
 from unladen.backends._gpu.loading import lacks, load_library
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
