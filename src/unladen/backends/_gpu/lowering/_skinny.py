@@ -10,12 +10,9 @@ from types import MappingProxyType
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering
+from unladen.backends._gpu.lowering.base import Lowering
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import Constants, Family
-from unladen.graph.graph import Node
-from unladen.graph.ops.linear import n_weights
-from unladen.quants import file_format
 from unladen.quants.tiles import ROWS
 
 
@@ -79,25 +76,6 @@ rows of x are multiplied without that. Up to eight rows as int8 share what `matv
 def form_name(family: Family, quant: str, *, coded: bool) -> str:
     """The name in :data:`FORMS` for weights in ``quant``. ``coded``: codes meet x as int8."""
     return "" if coded and family.has_codes(quant) else _tiles.part_kind(quant)
-
-
-def most_few(low: Lowering, how: OpLowering, node: Node) -> int:
-    """Up to how many rows of x the product ``node``, of the lowering ``how``, takes its kernels for
-    few rows. Products that share rows which a norm rounded agree."""
-    x = node.inputs[0]
-    sharing = [n for n in low.segment.nodes if x in n.inputs] if x in low.rounded else [node]
-    return min(_own_most(low, how, each) for each in sharing)
-
-
-def _own_most(low: Lowering, how: OpLowering, node: Node) -> int:
-    used, most = low.features_of(how, node), []
-    for i in range(n_weights(node)):
-        quant = low.placed(node, f"w{i}").quant
-        if "mma" not in used or file_format(quant) == quant:
-            return FEW_ROWS
-        name = form_name(low.target.family, file_format(quant), coded="int_dot" in used)
-        most.append(FORMS[name].most)
-    return min(most)
 
 
 def products(low: Lowering, pieces: Sequence[Matrix], rows: str, ranges: Ranges, flags: Constants,

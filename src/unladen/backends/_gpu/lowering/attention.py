@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unladen.backends._gpu.dispatch import Grid, Groups, fold
-from unladen.backends._gpu.lowering._skinny import most_few
 from unladen.backends._gpu.lowering.base import ANY, Lowering, OpLowering, numbers, row_bytes
-from unladen.backends._gpu.lowering.linear import Linear
+from unladen.backends._gpu.lowering.linear import most_few
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import (
     ENOUGH_WORKGROUPS,
@@ -203,7 +202,7 @@ def _join(low: Lowering, node: Node, shares: Range | bytes) -> None:
     (y,), n_heads, rounds = node.outputs, node.int_attr("n_heads"), node.outputs[0] in low.attended
     constants = {"VD": node.state.v_dim, "MAX_SPLITS": MAX_SPLITS}
     ranges: dict[str, Range | bytes] = {"params": numbers(n_heads), "x": shares}
-    most = most_few(low, Linear(), low.attended[y]) if rounds else 0
+    most = most_few(low, low.attended[y]) if rounds else 0
     if rounds:
         codes, scales = low.joined_codes(y)
         low.emit("attention_join", _join_grid(n_heads, range(1, most + 1)), JOIN_THREADS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from unladen.backends._gpu.dispatch import Ranges
 from unladen.backends._gpu.joining import Written, code_bytes
-from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering import _skinny, _tiles
 from unladen.backends._gpu.lowering._cached import bindings, cached
 from unladen.backends._gpu.lowering._gated import gated, gated_scratch, is_banded
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
@@ -17,7 +17,6 @@ from unladen.backends._gpu.lowering._products import (
     few_rows,
     product,
 )
-from unladen.backends._gpu.lowering._skinny import FORMS, form_name, most_few
 from unladen.backends._gpu.lowering.base import (
     ANY,
     Lowering,
@@ -57,7 +56,7 @@ class Linear(OpLowering):
         return True
 
     def lower(self, low: Lowering, node: Node) -> None:
-        most = most_few(low, self, node)
+        most = most_few(low, node)
         coded = _prepared(low, node, most)
         if "act" in node.attrs:
             gated(low, node, coded, _operand(low, node), _many(low, node), most)
@@ -83,7 +82,8 @@ class Linear(OpLowering):
         for weight in node.weights.values() if "mma" in features else ():
             quant = file_format(weight.quant)
             if quant != weight.quant:
-                form = FORMS[form_name(target.family, quant, coded="int_dot" in features)]
+                name = _skinny.form_name(target.family, quant, coded="int_dot" in features)
+                form = _skinny.FORMS[name]
                 found |= {form.after, *(shape.rows for shape in form.shapes), form.most + 1}
         return sorted(found)
 
@@ -97,6 +97,25 @@ class Linear(OpLowering):
         kinds = _kinds(node, features, limits.count(node.inputs[0].shape[:-1]))
         return sum(sum(_tiles.split_bytes(rows, n_cols(node.inputs[0]), kind))
                    for kind, rows in kinds.items())
+
+
+def most_few(low: Lowering, node: Node) -> int:
+    """Up to how many rows of x the product ``node`` takes its kernels for few rows. Products that
+    share rows which a norm rounded agree."""
+    x = node.inputs[0]
+    sharing = [n for n in low.segment.nodes if x in n.inputs] if x in low.rounded else [node]
+    return min(_own_most(low, each) for each in sharing)
+
+
+def _own_most(low: Lowering, node: Node) -> int:
+    used, most = low.features_of(Linear(), node), []
+    for i in range(n_weights(node)):
+        quant = low.placed(node, f"w{i}").quant
+        if "mma" not in used or file_format(quant) == quant:
+            return FEW_ROWS
+        name = _skinny.form_name(low.target.family, file_format(quant), coded="int_dot" in used)
+        most.append(_skinny.FORMS[name].most)
+    return min(most)
 
 
 def _operand(low: Lowering, node: Node) -> Ranges:
@@ -118,7 +137,7 @@ def _kinds(node: Node, features: Set[str], n_rows: int) -> Mapping[str, int]:
     """The forms of x as sums of numbers of 16 bits that the weights of ``node`` may need, and how
     many of the ``n_rows`` rows of the largest step are brought into each."""
     weights, coded = node.weights.values(), "int_dot" in features
-    few = {kind: min(n_rows, FORMS[kind].most)
+    few = {kind: min(n_rows, _skinny.FORMS[kind].most)
            for kind in _tiles.kinds_of(weights, coded=coded, by_warpgroups=False)}
     many = _tiles.kinds_of(weights, coded=coded, by_warpgroups="wgmma" in features)
     return {**few, **dict.fromkeys(many, n_rows)}
@@ -149,8 +168,8 @@ def _split(low: Lowering, node: Node, at: int, most: int) -> Mapping[str, Ranges
     n_rows, banded = low.most(symbol(x)), is_banded(low, node)
     for kind, rows in _kinds(node, low.features, n_rows).items():
         first = most + 1
-        if kind in FORMS:
-            first = max(FORMS[kind].after, FEW_ROWS if banded else 0) + 1
+        if kind in _skinny.FORMS:
+            first = max(_skinny.FORMS[kind].after, FEW_ROWS if banded else 0) + 1
         sizes = _tiles.split_bytes(rows, n_cols(x), kind)
         if n_rows >= first:
             memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from unladen.backends._gpu.joining import only_few_coded
 from unladen.backends._gpu.lowering._norm import norm
-from unladen.backends._gpu.lowering._skinny import most_few
 from unladen.backends._gpu.lowering._tiles import run_constants
 from unladen.backends._gpu.lowering.base import (
     ANY,
@@ -15,7 +14,7 @@ from unladen.backends._gpu.lowering.base import (
     symbol,
     threads_for,
 )
-from unladen.backends._gpu.lowering.linear import Linear
+from unladen.backends._gpu.lowering.linear import most_few
 from unladen.backends._gpu.target import Constants
 from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
@@ -43,7 +42,7 @@ class RmsNorm(OpLowering):
                 _rounded(low, node, ANY)
                 return
             reader = next(each for each in low.segment.nodes if y in each.inputs)
-            most = low.few_rounded[y] = most_few(low, Linear(), reader)
+            most = low.few_rounded[y] = most_few(low, reader)
             _rounded(low, node, range(1, most + 1))
             if low.most(symbol(y)) <= most:
                 return
