@@ -81,10 +81,14 @@ def several(rng: Rng) -> Case:
     return product("Q6_K", 3, rng, 32, 512)
 
 
+def gate(quant: str, n_tokens: int, rng: Rng, n_out: int, n_in: int) -> Case:
+    m = Maker(rng, n_tokens)
+    return m.case("linear", m.input("T", n_in), attrs={"act": "silu"}, weights={
+        f"w{i}": m.weight(f"w{i}", n_out, n_in, quant=quant) for i in range(2)})
+
+
 def gated(rng: Rng) -> Case:
-    m = Maker(rng, 3)
-    return m.case("linear", m.input("T", 256), attrs={"act": "silu"}, weights={
-        f"w{i}": m.weight(f"w{i}", 64, 256, quant="Q4_K") for i in range(2)})
+    return gate("Q4_K", 3, rng, 64, 256)
 
 
 def norm(rng: Rng) -> Case:
@@ -102,10 +106,7 @@ def skinny_split(rng: Rng) -> Case:
 
 
 def paired(rng: Rng) -> Case:
-    m = Maker(rng, 11)
-    return m.case("linear", m.input("T", 512), weights={
-        f"w{i}": m.weight(f"w{i}", 32, 512, quant="Q6_K") for i in range(2)},
-                  attrs={"act": "silu"})
+    return gate("Q6_K", 11, rng, 32, 512)
 
 
 def experts(rng: Rng) -> Case:

@@ -85,8 +85,8 @@ class RopeTable:
 
 
 class KeptRows:
-    """The rows of ``table`` at positions that decode steps use. Such a step copies its rows, since
-    computing them would take the host longer than all other words of the step."""
+    """The rows of ``table`` at positions that decode steps use: such a step copies its rows instead
+    of computing them."""
 
     def __init__(self, table: RopeTable) -> None:
         self.table = table
