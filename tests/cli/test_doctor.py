@@ -166,6 +166,10 @@ def test_what_a_plain_run_uses(unladen: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert json.loads(unladen("doctor", "--json").out)["used_by_default"] == ["cpu:0"]
     monkeypatch.setenv("UNLADEN_DEVICES", "null:3,CPU")
     assert "used by default: null:3, cpu:0 (UNLADEN_DEVICES)" in unladen("doctor").out
+    monkeypatch.setenv("UNLADEN_DEVICES", "abacus:0")
+    ran = unladen("doctor")
+    assert ran.code == 0 and ("used by default: nothing, as no backend is called 'abacus' "
+                              "(UNLADEN_DEVICES)") in ran.out
 
 
 @pytest.mark.parametrize(("name", "variable", "why"), [

@@ -33,7 +33,7 @@ def command(
     """Show processor, memory, every backend with its devices or why it has none, gpu, caches,
     and plug-ins that were left out."""
     facts = {"unladen": _version(), "processor": _processor(), "memory": _memory(),
-             "used_by_default": _used_by_default(), "backends": _backends(),
+             **_used_by_default(), "backends": _backends(),
              "drivers": _drivers(), "supports": _supports(),
              "packages": _packages(), "caches": _caches(), "environment": _environment(),
              "left_out": _left_out()}
@@ -81,14 +81,19 @@ def _backends() -> list[dict[str, Any]]:
     return found
 
 
-def _used_by_default() -> list[str]:
-    """The names of the devices that a model gets which names none; none where that is an error."""
+def _used_by_default() -> dict[str, Any]:
+    """``used_by_default`` has the names of the devices that a model gets which names none, and
+    ``why_no_default`` says why it gets none, "" if it gets some."""
     from unladen.assembly.setup import device_names
+    from unladen.backends import backend_of
     from unladen.errors import UnladenError
     try:
-        return [str(name) for name in device_names(None)]
-    except UnladenError:
-        return []
+        names = [str(name) for name in device_names(None)]
+        for name in names:
+            backend_of(name)
+    except UnladenError as error:
+        return {"used_by_default": [], "why_no_default": error.message}
+    return {"used_by_default": names, "why_no_default": ""}
 
 
 def _drivers() -> dict[str, Any]:
@@ -173,7 +178,8 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _memory_rows(facts["memory"])
     used = facts["used_by_default"]
     told = " (UNLADEN_DEVICES)" if "UNLADEN_DEVICES" in facts["environment"] else ""
-    yield from (("", ""), ("backends", f"used by default: {', '.join(used) or 'nothing'}{told}"))
+    what = ", ".join(used) or f"nothing, as {facts['why_no_default']}"
+    yield from (("", ""), ("backends", f"used by default: {what}{told}"))
     for backend in facts["backends"]:
         yield from _backend_rows(backend, used, facts["environment"])
     yield from (("", ""), ("drivers", ""))
