@@ -30,10 +30,11 @@ Rng = np.random.Generator
 DRAWS = 4
 """How often the cases are drawn until a fault is told."""
 KERNELS = [kernel for kind in CLASSES for kernel in kernels_of(kind)]
-BY_MATRIX_UNITS = {"parts/tile_rows.h"}
-"""Read only where devices have matrix units: ``test_faults_nvidia.py`` plants faults in it."""
-BY_JOINED = "y[q] = "
-"""A line of nodes that are joined, which ``test_joining.py`` compares to the bit."""
+BY_MATRIX_UNITS = {"parts/tile_rows.h", "parts/tile_units.h"}
+"""Read only where devices have matrix units: ``test_mutants_nvidia.py`` plants faults in them."""
+BY_JOINED = ("y[q] = ", "codes[row * (VD", "if (LANE % 4u == 0u) scales[row * (VD")
+"""How lines of nodes that are joined begin. ``test_joining.py`` compares the first to the bit;
+``test_mutants_nvidia.py`` plants faults in the others."""
 BY_JOINED_FILES = {"parts/cached.h"}
 """Read only where nodes are joined: ``test_faults_joined.py`` plants faults in it."""
 FILES = sorted({file for kernel in KERNELS for file in files_of(kernel)} - BY_MATRIX_UNITS

@@ -342,7 +342,6 @@ KERNEL(attention_mma) {
     copy_commit();
     place = next;
   }
-  copy_wait(0);
   UNROLL for (u32 half = 0u; half < HALVES; half++) {
     store_row(args, tile, half, top[half], sum[half], acc);
   }

@@ -186,7 +186,6 @@ FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *a
     fetch(args, slice + STAGES - 1u, n_slices);
     add_slice(args, b, slice, bands, acc);
   }
-  copy_wait(0u);
   // The next product may fetch now.
   BARRIER();
   scale_sums(args, acc);

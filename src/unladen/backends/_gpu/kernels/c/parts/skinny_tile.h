@@ -339,7 +339,6 @@ FN void multiply_bands(ARGS, u32 which, u32 n_in, u32 count, PRIVATE const u32 *
       }
     }
   }
-  copy_wait(0u);
   // Sums take the place of columns, also of those of other warps.
   BARRIER();
   store_sums(args, acc);
