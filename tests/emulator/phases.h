@@ -208,6 +208,7 @@ extern "C" void copy_in_bulk(void *to, const void *from, u32 n, SharedCell *cell
                              u64 first, void *at) {
   const u32 number = number_at(at, name, first);
   if (!phases[number].is_shown) fault("copies to a barrier that no fence showed:", name, first, 0);
+  if (cells) read_by_copy(from, n);
   for (u32 i = 0; cells && i < n / 16; i++) write_in_bulk(cells[i], name, first + i, number);
   phases[number].copies.push_back({to, from, n, cells});
 }

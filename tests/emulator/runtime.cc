@@ -108,6 +108,7 @@ using Kernel = void (*)(const Argument *);
 struct Launch {
   Kernel kernel;
   const Argument *arguments;
+  u32 n_arguments;
   std::vector<Shared> shared;
   std::vector<std::vector<unsigned char>> memory;
   std::vector<std::vector<SharedCell>> cells;
@@ -210,10 +211,24 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   return launch.shared[i];
 }
 
+// A copy reads arguments as its thread does.
+static void read_by_copy(const void *from, u32 n) {
+  for (u32 i = 0; i < launch.n_arguments; i++) {
+    const Argument &argument = launch.arguments[i];
+    const u64 at = u64(from) - u64(argument.data);
+    if (argument.kind == 2 || !argument.cells || at >= argument.n_bytes) continue;
+    for (u64 k = at; k < at + n; k += CELL_BYTES) {
+      read_global(argument.cells[k / CELL_BYTES], "a copied argument", k);
+    }
+    return;
+  }
+}
+
 // A copy may write at any time until its thread waits for it, so others must not read or write
 // there meanwhile.
 extern "C" void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at) {
   if (cell) {
+    read_by_copy(from, 16);
     write_shared(*cell, name, at);
     cell->copier = thread.number;
   }
@@ -428,6 +443,24 @@ static std::vector<Span> make_cells(Argument *arguments, u32 n) {
   return spans;
 }
 
+// Told which bytes of arguments a launch wrote, and which it only read; null: nobody is.
+static void (*watcher)(u64 begin, u64 end, u32 is_written);
+
+extern "C" void watch(void (*tells)(u64 begin, u64 end, u32 is_written)) { watcher = tells; }
+
+// What no cells follow counts as read as a whole: the launch writes none of it.
+static void tell_watcher(const std::vector<Span> &spans) {
+  for (const Span &span : spans) {
+    if (span.cells.empty()) watcher(span.begin, span.end, 0);
+    const auto kind = [&](u64 i) { return span.cells[i].writer ? 2u : span.cells[i].reader != 0; };
+    for (u64 i = 0, next; i < span.cells.size(); i = next) {
+      for (next = i + 1; next < span.cells.size() && kind(next) == kind(i);) next++;
+      const u64 end = std::min(span.begin + next * CELL_BYTES, span.end);
+      if (kind(i)) watcher(span.begin + i * CELL_BYTES, end, kind(i) == 2);
+    }
+  }
+}
+
 // Runs a kernel over a grid; the number of faults, whose texts fault_text returns. `order`: threads
 // run upwards (0), downwards (1) or shuffled (2), workgroups likewise. Without `checks` the kernel
 // must be an unchecked one.
@@ -443,6 +476,7 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
   forget_shared();
   launch.kernel = kernel;
   launch.arguments = arguments;
+  launch.n_arguments = n_arguments;
   thread.n_threads = n_threads;
   memcpy(thread.n_groups, n_groups, sizeof thread.n_groups);
   std::vector<u32> groups(n_groups[0] * n_groups[1] * n_groups[2]);
@@ -456,6 +490,7 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
     thread.group[2] = i / n_groups[0] / n_groups[1];
     if (!run_group(order, seed)) break;
   }
+  if (watcher) tell_watcher(spans);
   return u32(faults.size());
 }
 

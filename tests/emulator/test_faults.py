@@ -127,6 +127,8 @@ def test_copies_arrive_when_they_are_waited_for(order: int, tmp_path: Path,
     ("tile[LANE] = U4(0u, 0u, 0u, 0u);", "out of bounds: writes tile[2]"),
     ("y[LANE] = (float)load_u32(x, 2u);", "misaligned x[2]"),
     ("copy_async(tile, 0u, x, 0u);", "hasn't waited"),
+    ("y[LANE] = 1.0f; BARRIER(); if (LANE == 0u) { copy_async(tile, 0u, y, 0u); copy_wait(0); }",
+     "race: reads what another thread wrote a copied argument[4]"),
     ("float own[2]; own[0] = 1.0f; y[LANE] = own[0];", "")])
 def test_small_faults(body: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                       ) -> None:

@@ -159,7 +159,8 @@ int ncclGroupEnd() {
     queue(member.stream, {[sum] {
       if (!sum->is_done && !*sum->is_aborted) add_up(*sum);
       sum->is_done = true;
-    }, {{member.from, member.from + 4 * member.count}, {member.to, member.to + 4 * member.count}},
+    }, {{member.from, member.from + 4 * member.count},
+        {member.to, member.to + 4 * member.count, true}},
     "a sum over cards", [sum] { return all_are_there(sum); }});
   }
   return OK;

@@ -26,6 +26,7 @@ VENDORS = {"cuda": CUDA, "hip": HIP}
 COMPILES = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 PARAMETER = re.compile(r"(IN|OUT|STRUCT)_PARAM\(\d+, (\w+), \w+\)")
 LAUNCHED = re.compile(r"define KERNEL_BEGIN .*LAUNCHED_BEGIN\((\w+), \w+, (\(.*?\))\)")
+KERNEL = re.compile(r"^KERNEL\((\w+)\)", re.M)
 SPEED = "-O1"
 
 
@@ -34,7 +35,7 @@ class Stub:
 
     def __init__(self) -> None:
         text = (HERE / "driver.cc").read_text()
-        for name in ("hip.h", "nccl.h"):
+        for name in ("order.h", "hip.h", "nccl.h"):
             text = text.replace(f'#include "{name}"', (HERE / name).read_text())
         self.path = str(build.library(text, HERE, "-O2"))
         self.library = ctypes.CDLL(self.path)
@@ -51,7 +52,8 @@ class Stub:
         runtime = build.runtime()
         self.library.stub_runner(self._compile if runs else COMPILES(0),
                                  ctypes.cast(runtime.run_grid, ctypes.c_void_p),
-                                 ctypes.cast(runtime.fault_text, ctypes.c_void_p))
+                                 ctypes.cast(runtime.fault_text, ctypes.c_void_p),
+                                 ctypes.cast(runtime.watch, ctypes.c_void_p))
         self.set("runs", int(runs))
 
     def set(self, name: str, value: int) -> None:
@@ -71,6 +73,11 @@ class Stub:
     def lose(self, device: int) -> None:
         """Let a card fail now, with the work that it was given."""
         self.library.stub_lose(device)
+
+    def check(self) -> None:
+        """Let all work end that still waits; no call was wrong, and nothing came in no order."""
+        self.library.stub_finish()
+        assert not self.faults(), "\n".join(self.faults())
 
     def faults(self) -> list[str]:
         return [self.library.stub_fault(i).decode() for i in range(self.library.stub_n_faults())]
@@ -94,8 +101,10 @@ class Stub:
                           for kind, of in kinds)
         launched = LAUNCHED.search(words)
         n_bytes = f"sizeof({launched[1]}) * {launched[2]}" if launched else "0"
+        name = KERNEL.findall(words)[-1]
         words += (f'extern "C" {{\nu32 n_arguments = {len(kinds)};\n'
-                  f'u32 launched_bytes = {n_bytes};\n'
+                  f'u32 launched_bytes = {n_bytes}, group_threads = WG;\n'
+                  f'char kernel_name[] = "{name}";\n'
                   f'u32 argument_bytes[] = {{{sizes}}};\n}}\n')
         try:
             made = str(build.library(words, build.HERE, SPEED))
@@ -150,7 +159,7 @@ def installed(name: str, *, runs: bool = True, adds: bool = False, n_cards: int 
         patch.setattr(own, "_contexts", {})
         assert finding.usable(own.vendor), finding.why_none(own.vendor)
         yield driver
-    assert not driver.faults(), "\n".join(driver.faults())
+    driver.check()
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     found = stub()
     found.reset(runs=False)
     yield found
-    assert not found.faults(), "\n".join(found.faults())
+    found.check()
 
 
 @pytest.fixture(params=["cuda", "hip"])

@@ -36,7 +36,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     found.reset(runs=True)
     yield found
     gc.collect()
-    assert not found.faults(), "\n".join(found.faults())
+    found.check()
 
 
 @pytest.mark.parametrize("names", [("cuda", "cuda"), ("cuda", "cpu"), ("reference", "cuda"),
