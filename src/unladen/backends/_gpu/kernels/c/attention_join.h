@@ -49,7 +49,7 @@ FN void store_codes(ARGS, u32 row, float sum) {
   for (u32 k = 1u; k < 4u; k *= 2u) total += shuffle_xor(total, k);
   if (LANE >= VD / 4u) return;
   codes[row * (VD / 4u) + LANE] = rounded(v, inverse_scale(largest));
-  if (LANE % 4u == 0u) scales[row * (VD / 16u) + LANE / 4u] = F2(largest / 127.0f, total);
+  if (LANE % 4u == 0u) scales[row * (VD / 16u) + LANE / 4u] = F2(scale_of(largest), total);
 }
 #end
 
