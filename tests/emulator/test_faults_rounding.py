@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from backends._gpu.rounded_rows import RUN, Coded, coded, odd_rows, only
-from backends._gpu.test_rounded_rows import attended, check_parts, gated, normed, rounded
+from backends._gpu.test_rounded_rows import (
+    attended,
+    check_held,
+    check_parts,
+    gated,
+    held,
+    normed,
+    rounded,
+)
 from emulator.backend import FEATURES, EmulatorBackend
 from emulator.mutants import Mutant, plant
 from unladen.backends._gpu import c_texts
@@ -51,6 +59,10 @@ def of_shares(rng: Rng) -> None:
     found.check_exactly(y)
 
 
+def of_products(rng: Rng) -> None:
+    check_held(*held(WITHOUT, rng, 3))
+
+
 def halves(rng: Rng) -> None:
     check_parts(MATRICES, "F16", 2, 20, rng, precise=False)
 
@@ -85,6 +97,11 @@ FAULTS = {
     "no weights": (of_norms, "norm_quantize.h", "factor * weight[k]", "factor"),
     "128 after norms": (of_norms, ROUNDING, "(1.0f / 127.0f)", "(1.0f / 128.0f)"),
     "cut after norms": (of_norms, ROUNDING, "as_u32(x + 12582912.0f)", "u32_of((int)x)"),
+    "128 in products": (of_products, ROUNDING, "(1.0f / 127.0f) :", "(1.0f / 128.0f) :"),
+    "cut in products": (of_products, ROUNDING, "as_u32(x + 12582912.0f)", "u32_of((int)x)"),
+    "the other half's scale": (of_products, "parts/dot_rows.h",
+                               "F2(scale_of(largest_lo), scale_of(largest_hi))",
+                               "F2(scale_of(largest_hi), scale_of(largest_lo))"),
     "one column's scale": (of_units, UNIT, "as_f32(subgroup_max_u32(as_u32(abs_f32(value))))",
                            "abs_f32(value)"),
     "half of a sum": (of_units, UNIT, "k < 16u", "k < 8u"),
@@ -97,7 +114,7 @@ FAULTS = {
     "the columns after them": (columns, SPLIT, "U4(a.y, b.y, c.y, d.y)", "U4(a.y, b.y, d.y, c.y)")}
 """By name: what is checked, the file, and what is replaced by what."""
 KERNELS = ("quantize", "norm_quantize", "rms_norm", "gated_rows", "attention", "attention_wide",
-           "attention_join", "split_rows")
+           "attention_join", "split_rows", "matvec")
 
 
 @pytest.mark.parametrize("name", FAULTS)

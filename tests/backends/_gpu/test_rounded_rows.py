@@ -10,6 +10,7 @@ from backends._gpu.attending import ROUNDED, Attending
 from backends._gpu.opening import opened
 from backends._gpu.rounded_rows import (
     COMMON,
+    SMALLEST,
     Coded,
     left,
     odd_rows,
@@ -38,10 +39,10 @@ def backend(request: pytest.FixtureRequest, monkeypatch: Patch) -> Backend:
     return opened(request.param, monkeypatch)
 
 
-def product(rng: Rng, quant: str, x: Array) -> running.Case:
+def product(rng: Rng, quant: str, x: Array, n_out: int = 48) -> running.Case:
     m = Maker(rng, len(x))
     return m.case("linear", m.input("T", x.shape[1], values=x), weights={
-        "w0": m.weight("w0", 48, x.shape[1], quant=quant)})
+        "w0": m.weight("w0", n_out, x.shape[1], quant=quant)})
 
 
 def check(found: Coded, backend: Backend, x: Array) -> None:
@@ -208,3 +209,33 @@ def test_parts_of_rows(features: frozenset[str], quant: str, precise: bool, n_pa
     few = (17, 33, 60) if n_parts > 1 else (65, 70)
     for n in (int(rng.choice(few)), int(rng.integers(129, 150))):
         check_parts(features, quant, n_parts, n, rng, precise=precise)
+
+
+def held(backend: Backend, rng: Rng, n: int) -> tuple[Array, Array]:
+    """What a product with one weight of 1 in each row makes of ``n`` rows of x that its kernel
+    rounds itself, and x: its columns as they are multiplied, in blocks of 32."""
+    x = odd_rows(rng, n, 64)
+    case = product(rng, "Q8_0", x, n_out=64)
+    blocks = np.zeros((64, 2, 34), np.uint8)
+    blocks[..., :2] = np.array([1.0], np.float16).view(np.uint8)
+    blocks[..., 2:] = np.eye(64, dtype=np.uint8).reshape(64, 2, 32)
+    case.weights["w0"][:] = blocks.reshape(-1)
+    (y,) = running.Bench(backend, case).run()
+    return y.reshape(n, 2, 32).astype(np.float64), x.reshape(n, 2, 32).astype(np.float64)
+
+
+def check_held(y: Array, x: Array) -> None:
+    """Each column is within half of a 127th of the largest of its block."""
+    # What isn't finite spoils all columns of its row.
+    there = np.isfinite(x).all(axis=(1, 2))
+    assert not np.isfinite(y[~there]).any()
+    largest = np.abs(x[there]).max(axis=-1, keepdims=True)
+    small = np.where(largest < 256 * SMALLEST, largest, 0.0)
+    wrong = np.abs(y[there] - x[there])
+    assert np.all(wrong <= 0.5001 * largest / 127 + small), "codes"
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_rows_that_products_round(n: int, rng: Rng, backend: Backend, monkeypatch: Patch) -> None:
+    only(backend, monkeypatch, "matvec", "quantize")
+    check_held(*held(backend, rng, n))
