@@ -17,6 +17,7 @@ from backends._gpu.test_rounded_rows import (
     check_parts,
     gated,
     held,
+    held_by_experts,
     normed,
     rounded,
 )
@@ -63,6 +64,10 @@ def of_products(rng: Rng) -> None:
     check_held(*held(WITHOUT, rng, 3))
 
 
+def of_experts(rng: Rng) -> None:
+    check_held(*held_by_experts(WITHOUT, rng))
+
+
 def halves(rng: Rng) -> None:
     check_parts(MATRICES, "F16", 2, 20, rng, precise=False)
 
@@ -102,6 +107,8 @@ FAULTS = {
     "the other half's scale": (of_products, "parts/dot_rows.h",
                                "F2(scale_of(largest_lo), scale_of(largest_hi))",
                                "F2(scale_of(largest_hi), scale_of(largest_lo))"),
+    "three quarters of a block": (of_experts, "parts/coded_tile.h", "k = 1u; k < 4u",
+                                  "k = 1u; k < 3u"),
     "one column's scale": (of_units, UNIT, "as_f32(subgroup_max_u32(as_u32(abs_f32(value))))",
                            "abs_f32(value)"),
     "half of a sum": (of_units, UNIT, "k < 16u", "k < 8u"),
@@ -114,7 +121,7 @@ FAULTS = {
     "the columns after them": (columns, SPLIT, "U4(a.y, b.y, c.y, d.y)", "U4(a.y, b.y, d.y, c.y)")}
 """By name: what is checked, the file, and what is replaced by what."""
 KERNELS = ("quantize", "norm_quantize", "rms_norm", "gated_rows", "attention", "attention_wide",
-           "attention_join", "split_rows", "matvec")
+           "attention_join", "split_rows", "matvec", "matmul", "moe_route", "moe_group", "moe_tile")
 
 
 @pytest.mark.parametrize("name", FAULTS)

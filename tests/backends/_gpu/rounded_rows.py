@@ -179,13 +179,14 @@ def only(backend: Backend, monkeypatch: pytest.MonkeyPatch, *kernels: str) -> No
     monkeypatch.setattr(module, "lower", lower)
 
 
-def left(backend: Backend, program: Program, arena: Buffer, kernel: str
+def left(backend: Backend, program: Program, arena: Buffer, kernel: str, flag: str = ""
          ) -> tuple[Constants, Mapping[str, Bytes]]:
-    """The constants of the dispatch of ``kernel`` that ran, and what is in its ranges of the
-    arena."""
+    """The constants of the dispatch of ``kernel`` that ran, with the constant ``flag``, and what is
+    in its ranges of the arena."""
     _, size = program.step.pack()  # type: ignore[attr-defined]
     (d,) = (d for d in program.lowered.dispatches  # type: ignore[attr-defined]
-            if d.kernel == kernel and d.grid(size) is not None)
+            if d.kernel == kernel and d.grid(size) is not None
+            and (not flag or d.constants.get(flag)))
     (part,) = arena.parts  # type: ignore[attr-defined]
     return d.constants, {
         name: backend.read(arena, r.nbytes, r.offset).copy() for name, r in d.ranges.items()

@@ -19,7 +19,7 @@ from backends._gpu.rounded_rows import (
     parts_of,
 )
 from backends._gpu.rounding import Feeding, Rounding
-from cases import running
+from cases import moe, running
 from cases.base import Array, Maker
 from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
@@ -211,17 +211,38 @@ def test_parts_of_rows(features: frozenset[str], quant: str, precise: bool, n_pa
         check_parts(features, quant, n_parts, n, rng, precise=precise)
 
 
-def held(backend: Backend, rng: Rng, n: int) -> tuple[Array, Array]:
-    """What a product with one weight of 1 in each row makes of ``n`` rows of x that its kernel
-    rounds itself, and x: its columns as they are multiplied, in blocks of 32."""
-    x = odd_rows(rng, n, 64)
-    case = product(rng, "Q8_0", x, n_out=64)
+def ones(n: int) -> Array:
+    """The bytes of a matrix of 64 rows of 64 columns in Q8_0, ``n`` times: a 1 in each row."""
     blocks = np.zeros((64, 2, 34), np.uint8)
     blocks[..., :2] = np.array([1.0], np.float16).view(np.uint8)
     blocks[..., 2:] = np.eye(64, dtype=np.uint8).reshape(64, 2, 32)
-    case.weights["w0"][:] = blocks.reshape(-1)
+    return np.tile(blocks.reshape(-1), n)
+
+
+def held(backend: Backend, rng: Rng, n: int) -> tuple[Array, Array]:
+    """What a product with ones makes of ``n`` rows of x that its kernel rounds itself, and x: its
+    columns as they are multiplied, in blocks of 32."""
+    x = odd_rows(rng, n, 64)
+    case = product(rng, "Q8_0", x, n_out=64)
+    case.weights["w0"][:] = ones(1)
     (y,) = running.Bench(backend, case).run()
     return y.reshape(n, 2, 32).astype(np.float64), x.reshape(n, 2, 32).astype(np.float64)
+
+
+def held_by_experts(backend: Backend, rng: Rng) -> tuple[Array, Array]:
+    """The same of many rows that chose experts. No number is below 0, which would become 0."""
+    is_coded = False
+    while not is_coded:
+        case = moe.one(rng, 20, 3, 1, "relu", "Q8_0", "Q8_0", twists=("gateless",), sizes=(64, 64))
+        is_coded = case.node.weights["up"].quant == "Q8_0"
+    case.weights["up"][:] = ones(3)
+    (x,) = case.inputs.values()
+    x[:] = np.nan_to_num(np.abs(odd_rows(rng, 20, 64)), posinf=0.0)
+    bench = running.Bench(backend, case)
+    bench.run()
+    _, found = left(backend, bench.program, bench.arena, "moe_tile", "HIDDEN")
+    y = floats(found["y"], x.shape)
+    return y.reshape(20, 2, 32).astype(np.float64), x.reshape(20, 2, 32).astype(np.float64)
 
 
 def check_held(y: Array, x: Array) -> None:
@@ -232,6 +253,7 @@ def check_held(y: Array, x: Array) -> None:
     largest = np.abs(x[there]).max(axis=-1, keepdims=True)
     small = np.where(largest < 256 * SMALLEST, largest, 0.0)
     wrong = np.abs(y[there] - x[there])
+    assert wrong.any(), "nothing is rounded"
     assert np.all(wrong <= 0.5001 * largest / 127 + small), "codes"
 
 
@@ -239,3 +261,10 @@ def check_held(y: Array, x: Array) -> None:
 def test_rows_that_products_round(n: int, rng: Rng, backend: Backend, monkeypatch: Patch) -> None:
     only(backend, monkeypatch, "matvec", "quantize")
     check_held(*held(backend, rng, n))
+
+
+@pytest.mark.parametrize("name", ["emulator int_dot", "opencl int_dot", "wgpu int_dot"])
+def test_rows_that_experts_round(name: str, rng: Rng, monkeypatch: Patch) -> None:
+    backend = opened(name, monkeypatch)
+    only(backend, monkeypatch, "matvec", "matmul", "moe_route", "moe_group", "moe_tile")
+    check_held(*held_by_experts(backend, rng))

@@ -70,8 +70,8 @@ KERNEL(attention_join) {
   const float own = exp_f32(top - max_all(args, top));
   if (LANE < n_splits) factor[LANE] = own;
   const float sum = sum_all(args, LANE < n_splits ? own * weights : 0.0f);
-  // With more columns than threads there is one slice, and a thread reads its own sum alone: no turn
-  // waits for the one before.
+  // With more columns than threads there is one slice, and a thread reads its own sum alone. So no
+  // turn waits for the one before.
   for (u32 first = 0u; first < VD; first += COLUMNS) {
     float total = 0.0f;
     for (u32 s = slice; s < n_splits; s += SLICES * AT_ONCE) {
