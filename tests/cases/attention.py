@@ -10,6 +10,7 @@ from unladen.graph.ops.attention import WINDOW_KINDS
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
+    yield divided(rng, 320)
     for types in [("F32", "F32"), ("F16", "F16"), ("Q8_0", "Q8_0"), ("F16", "Q8_0"),
                   ("Q8_0", "F16")]:
         dims = [32, 64, 96, 128] if "Q8_0" in types else [8, 20, 33, 64, 80, 128]
@@ -41,6 +42,19 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield m.case("attention", m.input("T", n_heads * 32), weights=weights, state=spec,
                          attrs={"n_heads": n_heads, "scale": 32 ** -0.5, **attrs},
                          kv=m.cache(spec))
+
+
+def divided(rng: np.random.Generator, v_dim: int, n_heads: int = 2, n_kv_heads: int = 1, *,
+            sinks: bool = False, **attrs: Attr) -> Case:
+    """A step of one token of a sequence so long that workgroups share its keys. Where values are
+    long, their columns are joined in several turns."""
+    m = Maker(rng, 1, n_seqs=1, kv_types=("F16", "F16"), max_history=160)
+    m.batch.index[0] = m.batch.sees_to[0] = 159
+    m.batch.kv_len[0] = 160
+    spec = KVSpec(0, n_kv_heads, 32, v_dim)
+    weights = {"sinks": m.weight("sinks", n_heads)} if sinks else {}
+    return m.case("attention", m.input("T", n_heads * 32), weights=weights, state=spec,
+                  attrs={"n_heads": n_heads, "scale": 32 ** -0.5, **attrs}, kv=m.cache(spec))
 
 
 def scorings(rng: np.random.Generator) -> Iterator[Mapping[str, Attr]]:

@@ -84,7 +84,7 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 class EmulatorProgram:
     """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
     given just the rows that a value has in the step, so what it reads or writes beyond them is out
-    of bounds."""
+    of bounds. ``ran``: the dispatches that any step so far needed, by number."""
 
     segment: Segment
     lowered: Lowered
@@ -92,6 +92,7 @@ class EmulatorProgram:
     mode: build.Mode
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     n_run: int = 0
+    ran: dict[int, Dispatch] = field(default_factory=dict)
     sources: Sequence[c_texts.Source] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +110,7 @@ class EmulatorProgram:
         for i, d in enumerate(self.lowered.dispatches):
             groups = d.grid(size)
             if groups is not None:
+                self.ran[i] = d
                 memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
                 self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
         self.n_run += 1

@@ -1,4 +1,4 @@
-"""Small kernels of tests: words in, words out."""
+"""Names that tests and their fixtures share; small kernels of tests: words in, words out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from unladen.backends._gpu.target import Constants
+
 Array = npt.NDArray[Any]
 WARP = 32
 Launch = Callable[..., Array]
 """Runs a kernel; see the fixture ``launch``."""
+Ran = list[tuple[str, Constants]]
+"""Kernels and their constants; see the fixture ``ran``."""

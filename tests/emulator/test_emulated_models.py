@@ -19,6 +19,7 @@ from tests.parity.recipes import answer, error
 from emulator import backend as emulator
 from unladen import Model
 from unladen.backends import backend_of
+from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.step import Size
 
 DEVICE = ["emulator:0"]
@@ -75,12 +76,22 @@ def test_the_same_text_everywhere(shared: Path, fast: None) -> None:
     assert {"cpu:0", "emulator:0"} < set(texts) and len(set(texts.values())) == 1, texts
 
 
+def by_units(model: Model) -> set[str]:
+    """The kernels for matrix units that ran, and "wgmma" where four warps multiplied together."""
+    ((_, program),) = model.engine.plan._programs
+    assert isinstance(program, emulator.EmulatorProgram)
+    ran = [d for d in program.ran.values() if d.kernel in c_texts.NVIDIA_ONLY]
+    together = {"wgmma" for d in ran if d.constants.get("WGMMA") and "TN" in d.constants}
+    return together | {d.kernel for d in ran}
+
+
 @pytest.mark.parametrize("features", ["subgroups,int_dot,mma", "subgroups,int_dot,mma,wgmma"])
 def test_matrix_units(shared: Path, fast: None, features: str, monkeypatch: pytest.MonkeyPatch
                       ) -> None:
-    """Weights in tiles, norms that round rows for them, attention by matrices: the CPU's text after
-    a prompt of many tokens; where activations are rounded, logits as exact as the CPU's."""
-    prompt, path = "Once upon a time there was a little girl who lived", "stories260K-q8_0.gguf"
+    """Weights in tiles, and norms that round rows for them: the CPU's text after a prompt of many
+    tokens; where activations are rounded, logits as exact as the CPU's."""
+    prompt = 4 * "Once upon a time there was a little girl who lived"
+    path = "stories260K-q8_0.gguf"
     monkeypatch.setenv(emulator.FEATURES_VARIABLE, features)
     texts, found = {}, {}
     for device in ("cpu", "emulator:0"):
@@ -88,6 +99,10 @@ def test_matrix_units(shared: Path, fast: None, features: str, monkeypatch: pyte
             with Model(shared / "models" / path, devices=[device], kv_type="f16",
                        precise=precise) as model:
                 found[device, precise] = model.logits(model.tokenize(prompt))
+                if device == "emulator:0":
+                    assert by_units(model) - {"matmul_mma", "split_rows"} == (
+                        {"wgmma"} if "wgmma" in features and not precise else set())
+                    assert "matmul_mma" in by_units(model)
                 if precise:
                     texts[device] = model.generate(prompt, temperature=0.0, max_tokens=24).text
     assert texts["cpu"] == texts["emulator:0"] and texts["cpu"]
@@ -108,16 +123,22 @@ def test_recipes(shared: Path, fast: None, name: str, tmp_path: Path) -> None:
                                       "subgroups,int_dot,mma,wgmma"])
 def test_a_model_makes_no_fault(make_model: Callable[..., Path], features: str,
                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all checks, threads in three orders: a prompt and steps that continue."""
+    """With all checks, threads in three orders: a prompt and steps that continue. With matrix units
+    these multiply rows and attend; four warps do so together for many rows."""
     monkeypatch.setenv(emulator.MODE_VARIABLE, "checked")
     monkeypatch.setenv(emulator.FEATURES_VARIABLE, features)
-    path, prompt = make_model("llama", n_embd=64, n_layers=2, quant="Q8_0"), list(range(3, 20))
-    found = {}
+    path = make_model("llama", n_embd=64, n_layers=2, quant="Q8_0")
+    prompt = list(range(3, 73 if "wgmma" in features else 20))
+    found, ran = {}, set[str]()
     with emulator.plugged_in():
         for device in ("reference", "emulator:0"):
             with Model(path, devices=[device], kv_type="f16", precise=not features) as model:
                 found[device] = model.logits(prompt)
                 model.generate(prompt, temperature=0.0, max_tokens=4)
+                if device == "emulator:0":
+                    ran = by_units(model)
+    assert ({"gated_rows", "attention_mma"} <= ran) == ("mma" in features)
+    assert ("wgmma" in ran) == ("wgmma" in features)
     if not features:
         assert error(found["emulator:0"], found["reference"]) < F16_CACHE
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 import pytest
 
 import cases
-from cases import running
+from cases import moe, running
 from cases.base import Case, Maker
-from emulator.backend import FEATURES, EmulatorBackend
+from emulator import test_nvidia
+from emulator.backend import FEATURES, EmulatorBackend, EmulatorProgram
 from unladen import quants
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import registry
 from unladen.backends.base import BackendOptions
 
@@ -27,6 +30,20 @@ runs the first part, make long the others."""
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
 
 
+def drawn(op: str, part: slice, features: frozenset[str], rng: Rng) -> Iterator[Case]:
+    """The cases of the part. For matrix units there is one more, since they take some sizes
+    alone."""
+    yield from islice(cases.registry()[op](rng), part.start, part.stop, part.step)
+    if features <= FEATURES:
+        return
+    if op == "linear":
+        yield test_nvidia.product("Q8_0", 70, rng)
+    elif op == "moe":
+        yield moe.one(rng, 40, 4, 2, "silu", "Q8_0", "Q8_0", twists=("gate_up",), sizes=(256, 256))
+    else:
+        yield test_nvidia.attention(rng, 21, 4, 1, 64, 64)
+
+
 @pytest.mark.parametrize(("op", "part", "features"), [
     pytest.param(op, slice(i, None, n), features,
                  id="-".join([op, f"{i + 1}of{n}", *sorted(features)]),
@@ -37,11 +54,12 @@ OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel,
     if features <= FEATURES or features - FEATURES <= registry()[op].features])
 def test_within_the_bound(op: str, part: slice, features: frozenset[str], rng: Rng,
                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread reads or writes what it may not, in any order; and results are right."""
+    """No thread reads or writes what it may not, in any order; and results are right. Kernels ran
+    that use the features."""
     # Wide tiles, too, for which these products are too small.
     monkeypatch.setattr("unladen.backends._gpu.lowering._products.ENOUGH_TILES", 2)
-    backend, n = EmulatorBackend(features), 0
-    for case in islice(cases.registry()[op](rng), part.start, part.stop, part.step):
+    backend, ran = EmulatorBackend(features), list[Dispatch]()
+    for case in drawn(op, part, features, rng):
         if backend.supports(backend.target.device, case.node):
             bench = running.Bench(backend, case)
             running.check(case, bench.run(), precise=False, what="emulator")
@@ -50,8 +68,14 @@ def test_within_the_bound(op: str, part: slice, features: frozenset[str], rng: R
                     np.testing.assert_array_equal(mine, wanted, err_msg=case.name)
             if case.slots is not None:
                 running.check_slots(case, bench.slots(), "emulator")
-            n += 1
-    assert n
+            assert isinstance(bench.program, EmulatorProgram)
+            ran += bench.program.ran.values()
+    assert ran
+    by_units = [d for d in ran if d.kernel in c_texts.NVIDIA_ONLY]
+    assert "mma" not in features or by_units
+    # A product's tile has TN rows of x; other kernels have the constant, too, and don't use it.
+    assert "wgmma" not in features or any(
+        d.constants["WGMMA"] for d in by_units if "TN" in d.constants)
 
 
 @pytest.mark.parametrize("op", ["rms_norm", "argmax", "rope"])

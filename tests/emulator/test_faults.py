@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases import running
+from cases import attention, running
 from cases.base import Case, Maker
 from emulator import build
 from emulator.backend import ORDERS, EmulatorBackend, KernelFault, run
@@ -74,6 +74,23 @@ def test_a_planted_fault_is_told(name: str, tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KernelFault, match=told) as error:
         in_all_orders(bench)
     assert any(f"threads {order}" in str(error.value) for order in ORDERS)
+
+
+def test_columns_of_a_later_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: Rng) -> None:
+    """A workgroup that joins shares of keys has fewer threads than a row has columns."""
+    bench = running.Bench(EmulatorBackend(), attention.divided(rng, 320))
+    running.check(bench.case, bench.run(), precise=False, what="without a fault")
+    old = "min_u32(first + column, VD - 1u)"
+    text = (c_texts.FOLDER / "attention_join.h").read_text()
+    assert text.count(old) == 1
+    plant(Mutant("attention_join.h", 0, old, text.replace(old, "column")), tmp_path)
+    monkeypatch.setattr(c_texts, "FOLDER", tmp_path)
+    bench = running.Bench(EmulatorBackend(), bench.case)
+    (y,), (wanted,) = bench.run(), running.on_paper(bench.case)[0]
+    with pytest.raises(AssertionError, match="planted"):
+        running.check(bench.case, [y], precise=False, what="planted")
+    wrong = np.abs(y - wanted).reshape(2, 320) > 1e-3
+    assert wrong[:, 256:].any() and not wrong[:, :256].any()
 
 
 HEAD = """#bind in u32 x

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cases import moe, running
+from cases.attention import divided
 from cases.base import Case, Maker
 from emulator import build
 from emulator.backend import FEATURES, ORDERS, EmulatorBackend, KernelFault
@@ -118,6 +120,19 @@ def prefill(rng: Rng) -> Case:
     return attention(rng, 21, 4, 1, 64, 64)
 
 
+def uneven(rng: Rng) -> Case:
+    return moe.one(rng, 10, 3, 2, "silu", "Q8_0", "Q8_0", twists=("gate_up",), sizes=(192, 320))
+
+
+def seeing(**attrs: Any) -> Callable[[Rng], Case]:
+    """A prefill of one block or two; without a history where later keys are seen."""
+    return lambda rng: attention(rng, 40, 4, 1, 32, 32, 0 if "causal" in attrs else 50, **attrs)
+
+
+def decode(rng: Rng) -> Case:
+    return divided(rng, 64, 8)
+
+
 def shares(rng: Rng) -> Case:
     m = Maker(rng, 17)
     return m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 32, 256, quant="F16")})
@@ -131,6 +146,7 @@ DRAWS = 20
 TILE, BULK = "parts/mma_tile.h", "parts/bulk_tile.h"
 PAIR, UNITS = "parts/pair_sums.h", "parts/tile_units.h"
 MANY, SOME, GATED = "matmul_mma.h", "attention_mma.h", "gated_rows.h"
+SCORING = "parts/scoring.h"
 SKINNY, FEW = "parts/skinny_tile.h", "matvec_mma.h"
 AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
@@ -303,6 +319,24 @@ FAULTS = {
         "y[mine * m.n_out + row] =", "y[mine * m.n_out + row + 1u] ="), WRONG),
     "experts, half of the threads wait": (experts, "moe_mma.h", instead(
         "  u32 bands[RM];\n  float acc", f"  {HALF}\n  u32 bands[RM];\n  float acc"), "deadlock"),
+    "experts, rows after the last": (uneven, "moe_mma.h", instead(
+        "min_u32(first + warp_row(args) + 16u * r, m.n_out - 16u)",
+        "first + warp_row(args) + 16u * r"), "out of bounds|misaligned"),
+    "experts, results after the last": (uneven, "moe_mma.h", instead(
+        "row >= m.n_out || k >= count", "k >= count"), f"{RACE}|out of bounds"),
+    "attention, its own key alone of a chunk": (
+        seeing(window=13, window_kind="chunked"), SCORING, instead(
+            "p / params.window * params.window", "p"), WRONG),
+    "attention, all later keys": (
+        seeing(window=13, window_kind="symmetric", causal=False), SCORING, instead(
+            "min_u32((u32)batch(args, KV_LEN, seq), p + params.window / 2u + 1u)",
+            "(u32)batch(args, KV_LEN, seq)"), WRONG),
+    "attention, no later key": (seeing(causal=False), SCORING, instead(
+        "#else\n  return (u32)batch(args, KV_LEN, seq);", "#else\n  return p + 1u;"), WRONG),
+    "attention, no spans": (seeing(spans=True), SCORING, instead(
+        "batch(args, SEES_TO, t)", "batch(args, INDEX, t)"), WRONG),
+    "attention, a share's sum of another": (decode, SOME, instead(
+        "y[at + VD + 1u] = sum;", "y[at + VD + 1u] = 1.0f;"), WRONG),
     "attention, no wait for keys": (prefill, SOME, without("copy_wait(1);", 0), LATE),
     "attention, no wait for values": (prefill, SOME, without("copy_wait(1);", 1), LATE),
     "attention, keys copied too early": (prefill, SOME, without("BARRIER();", 2),
@@ -325,7 +359,7 @@ def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None
     for _ in range(DRAWS):
         found = fault_of(running.Bench(EmulatorBackend(features), make(rng)))
         if found is not None:
-            assert re.search(told, str(found))
+            assert re.search(told, str(found)) and " error: " not in str(found)  # of the compiler
             assert told.startswith(WRONG) or isinstance(found, KernelFault)
             return
     raise AssertionError("no case shows the fault")

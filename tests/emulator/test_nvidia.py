@@ -16,6 +16,7 @@ from cases import moe, running
 from cases.base import Case, Maker
 from emulator import build
 from emulator.backend import FEATURES, ORDERS, EmulatorBackend, EmulatorProgram
+from emulator.small import Ran
 from unladen import quants
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.dispatch import Dispatch
@@ -307,6 +308,19 @@ def test_experts(gate: str, down: str, twists: tuple[str, ...], features: frozen
         assert wide(case, backend) == ([64, 64] if features == FOUR_WARPS and n_tokens > 8 else [])
         assert ("moe_mma" in ran) == (n_tokens > 8), ran
         assert ("moe_out" in ran) == (n_tokens <= 8), ran
+
+
+@pytest.mark.parametrize("features", [MATRICES, FOUR_WARPS], ids=["a warp", "four warps"])
+@pytest.mark.parametrize(("gate", "down", "twists"), [
+    ("Q8_0", "Q4_0", ("gate_up", "up_b")), ("F16", "Q8_0", ())])
+def test_experts_whose_last_tile_has_few_rows(gate: str, down: str, twists: tuple[str, ...],
+                                              features: frozenset[str], rng: Rng, ran: Ran) -> None:
+    """No matrix has a multiple of the 128 rows of a tile."""
+    case = moe.one(rng, 10, 3, 2, "silu", gate, down, twists=twists, sizes=(192, 320))
+    backend = EmulatorBackend(features)
+    assert backend.supports(backend.target.device, case.node)
+    running.check(case, running.Bench(backend, case).run(), precise=False, what="emulator")
+    assert [constants["TM"] for kernel, constants in ran if kernel == "moe_mma"] == [128, 128]
 
 
 def attention(rng: Rng, n_tokens: int, n_heads: int, n_kv: int, k_dim: int, v_dim: int,

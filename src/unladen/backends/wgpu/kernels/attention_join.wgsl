@@ -33,6 +33,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let own = exp_f32(top - max_all(who, top));
   if (lane < n_splits) { factor[lane] = own; }
   let sum = sum_all(who, select(0.0, own * weights, lane < n_splits));
+  // With more columns than threads there is one slice, and a thread reads its own sum alone. So no
+  // turn waits for the one before.
   for (var first = 0u; first < VD; first += COLUMNS) {
     let column = min(first + lane % COLUMNS, VD - 1u);
     var total = 0.0;
@@ -46,6 +48,5 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
       for (var s = 0u; s < SLICES; s++) { value += sums[s * COLUMNS + lane]; }
       y[row * VD + first + lane] = value / sum;
     }
-    workgroupBarrier();
   }
 }

@@ -49,7 +49,7 @@ FN void store_codes(ARGS, u32 row, float sum) {
   for (u32 k = 1u; k < 4u; k *= 2u) total += shuffle_xor(total, k);
   if (LANE >= VD / 4u) return;
   codes[row * (VD / 4u) + LANE] = rounded(v, inverse_scale(largest));
-  if (LANE % 4u == 0u) scales[row * (VD / 16u) + LANE / 4u] = F2(largest / 127.0f, total);
+  if (LANE % 4u == 0u) scales[row * (VD / 16u) + LANE / 4u] = F2(scale_of(largest), total);
 }
 #end
 
@@ -70,6 +70,8 @@ KERNEL(attention_join) {
   const float own = exp_f32(top - max_all(args, top));
   if (LANE < n_splits) factor[LANE] = own;
   const float sum = sum_all(args, LANE < n_splits ? own * weights : 0.0f);
+  // With more columns than threads there is one slice, and a thread reads its own sum alone. So no
+  // turn waits for the one before.
   for (u32 first = 0u; first < VD; first += COLUMNS) {
     float total = 0.0f;
     for (u32 s = slice; s < n_splits; s += SLICES * AT_ONCE) {
@@ -88,7 +90,6 @@ KERNEL(attention_join) {
     if (LANE < COLUMNS && first + LANE < VD) {
       y[row * VD + first + LANE] = column_of(args, LANE) / sum;
     }
-    BARRIER();
 #end
   }
 }
