@@ -104,6 +104,10 @@ template <class T> struct SharedArray {
     if (CHECKS) read_by_units(cells[i], name, i);
     return data[i];
   }
+  // Products that read element i begin (1) or end (-1).
+  void count_products(u64 i, int more) const {
+    if (i < size) cells[i].products += u32(more);
+  }
   void store(u64 i, T value) const {
     if (!has(i, "out of bounds: writes")) return;
     if (CHECKS) write_shared(cells[i], name, i);

@@ -195,6 +195,7 @@ static void write_in_bulk(SharedCell &cell, const char *name, u64 at, u32 number
   if (!cell.arrival && cell.reader && cell.reader != thread.number && cell.read == thread.epoch) {
     fault("race: copies to what another thread reads", name, at, cell.reader);
   }
+  if (cell.products) fault("copies to what products under way read:", name, at, 0);
   cell.writer = cell.copier = thread.number;
   cell.written = thread.epoch;
   cell.arrival = number + 1;

@@ -87,7 +87,7 @@ struct Fiber {
   int is_max = 0;
   float value = 0;
   u32 given[MOST_GIVEN] = {};
-  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_meets = 0, waits_for = 0, parity = 0;
+  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_shown = 0, n_meets = 0, waits_for = 0, parity = 0;
   bool in_order = false;
   std::vector<Copy> copies;
   std::vector<u32> knows, seen;
@@ -187,11 +187,13 @@ extern "C" void meet_in_order(const char *file, int line) {
   thread.meets = ++current->n_meets;
 }
 
-// What this thread stored so far can be read by matrix units.
+// What this thread stored so far can be read by matrix units after a barrier.
 extern "C" void pass_fence() { thread.fences = ++current->n_fences; }
 
-// How many fences the thread with this number has passed.
-extern "C" u32 fences_of(u32 number) { return fibers[(number - 1) % thread.n_threads].n_fences; }
+// How many fences the thread with this number had passed before the last barrier.
+extern "C" u32 shown_fences_of(u32 number) {
+  return fibers[(number - 1) % thread.n_threads].n_shown;
+}
 
 // What thread `lane` of this subgroup gave when they met.
 extern "C" const u32 *given_by(u32 lane) {
@@ -337,7 +339,7 @@ static void start_fibers() {
     fiber.state = State::ready;
     fiber.file = nullptr;
     fiber.line = 0;
-    fiber.n_shared = fiber.copy_group = fiber.n_fences = fiber.n_meets = 0;
+    fiber.n_shared = fiber.copy_group = fiber.n_fences = fiber.n_shown = fiber.n_meets = 0;
     fiber.in_order = false;
     fiber.copies.clear();
     fiber.knows.clear();
@@ -383,7 +385,10 @@ static bool run_group(u32 order_kind, u32 &seed) {
       return true;
     }
     thread.epoch++;
-    for (u32 i = 0; i < thread.n_threads; i++) fibers[i].state = State::ready;
+    for (u32 i = 0; i < thread.n_threads; i++) {
+      fibers[i].state = State::ready;
+      fibers[i].n_shown = fibers[i].n_fences;
+    }
   }
 }
 

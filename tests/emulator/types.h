@@ -20,8 +20,9 @@ struct Cell {
 // MANY. `fences`: how many fences for the matrix units its writer
 // had passed. `phase`: where it arrived by a bulk copy, the number of phases that its barrier
 // `arrival` had ended then, counted from 1. `readers`: the place of notes on who read it.
+// `products`: how many products that are under way read it.
 struct SharedCell : Cell {
-  u32 met, met_read, read_by, fences, arrival, phase, readers;
+  u32 met, met_read, read_by, fences, arrival, phase, readers, products;
 };
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
@@ -62,7 +63,7 @@ void copy_later(void *to, const void *from, SharedCell *cell, const char *name, 
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);
 void pass_fence();
-u32 fences_of(u32 number);
+u32 shown_fences_of(u32 number);
 void begin_phases(void *at, u32 n_arrivals, const char *name, u64 i);
 void show_phases();
 void arrive(void *at, u32 n_bytes, const char *name, u64 i);
@@ -125,6 +126,7 @@ inline void write_shared(SharedCell &cell, const char *name, u64 at) {
   } else if (cell.reader && cell.reader != thread.number && !was_read_before(cell)) {
     fault("race: writes what another thread reads", name, at, cell.reader);
   }
+  if (cell.products) fault("writes what products under way read:", name, at, 0);
   cell.writer = thread.number;
   cell.written = thread.epoch;
   cell.met = thread.meets;
@@ -133,10 +135,10 @@ inline void write_shared(SharedCell &cell, const char *name, u64 at) {
 }
 
 // A read by matrix units that read shared memory themselves: they see what threads stored, or
-// copied, once these have passed a fence.
+// copied, once these have passed a fence, and then a barrier.
 inline void read_by_units(SharedCell &cell, const char *name, u64 at) {
   read_shared(cell, name, at);
-  if (!cell.arrival && cell.writer && fences_of(cell.writer) <= cell.fences) {
+  if (!cell.arrival && cell.writer && shown_fences_of(cell.writer) <= cell.fences) {
     fault("multiplies what no fence showed the matrix units:", name, at, cell.writer);
   }
 }
