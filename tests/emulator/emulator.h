@@ -125,9 +125,14 @@ inline Memory memory(const Argument &argument, const char *name) {
   return {argument.data, argument.n_bytes, argument.cells, name};
 }
 
+inline Source source(const Memory &from, u64 at) {
+  Cell *cells = CHECKS && from.cells ? from.cells + at / CELL_BYTES : nullptr;
+  return {from.data + at, cells, from.name, at};
+}
+
 inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at) {
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
-    copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr, to.name, i);
+    copy_later(&to.data[i], source(from, at), CHECKS ? &to.cells[i] : nullptr, to.name, i);
   }
 }
 
@@ -140,7 +145,8 @@ inline void copy_bulk(const SharedArray<u4> &to, u32 i, const Memory &from, u64 
       || !from.has(at + n - 16, 16, "out of bounds: copies")) {
     return;
   }
-  copy_in_bulk(&to.data[i], from.data + at, n, CHECKS ? &to.cells[i] : nullptr, to.name, i, where);
+  copy_in_bulk(&to.data[i], source(from, at), n, CHECKS ? &to.cells[i] : nullptr, to.name, i,
+               where);
 }
 
 } // namespace emulator

@@ -28,7 +28,7 @@ enum class State { ready, at_barrier, in_subgroup, in_warpgroup, at_phase, done 
 
 struct Copy {
   void *to;
-  const void *from;
+  Source from;
   SharedCell *cell;
   u32 group;
 };
@@ -214,11 +214,12 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
 
 // A copy may write at any time until its thread waits for it, so others must not read or write
 // there meanwhile.
-extern "C" void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at) {
+extern "C" void copy_later(void *to, Source from, SharedCell *cell, const char *name, u64 at) {
   if (cell) {
     write_shared(*cell, name, at);
     cell->copier = thread.number;
   }
+  read_source(from, 16);
   current->copies.push_back({to, from, cell, current->copy_group});
 }
 
@@ -229,7 +230,8 @@ extern "C" void wait_for_copies(u32 n_left) {
   std::vector<Copy> later;
   for (const Copy &copy : current->copies) {
     if (copy.group + n_left < current->copy_group) {
-      memcpy(copy.to, copy.from, 16);
+      tell_written(copy.from, 16);
+      memcpy(copy.to, copy.from.data, 16);
       if (copy.cell) {
         copy.cell->copier = 0;
         write_shared(*copy.cell, "copied", 0);

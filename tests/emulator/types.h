@@ -39,6 +39,14 @@ struct Shared {
   SharedCell *cells;
 };
 
+// What a copy reads: bytes from byte `at` of an argument on; no cells where nothing is written there.
+struct Source {
+  const unsigned char *data;
+  Cell *cells;
+  const char *name;
+  u64 at;
+};
+
 // The thread that runs now. `meets`: how often its warp has met in order.
 struct Thread {
   u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets;
@@ -59,7 +67,7 @@ float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16);
 void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
 Shared shared_array(u64 n_elements, u64 element_bytes);
-void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at);
+void copy_later(void *to, Source from, SharedCell *cell, const char *name, u64 at);
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);
 void pass_fence();
@@ -68,7 +76,7 @@ void begin_phases(void *at, u32 n_arrivals, const char *name, u64 i);
 void show_phases();
 void arrive(void *at, u32 n_bytes, const char *name, u64 i);
 void wait_for_phase(void *at, u32 parity, const char *name, u64 i, const char *file, int line);
-void copy_in_bulk(void *to, const void *from, u32 n, SharedCell *cells, const char *name, u64 first,
+void copy_in_bulk(void *to, Source from, u32 n, SharedCell *cells, const char *name, u64 first,
                   void *at);
 void read_arrived(SharedCell &cell, const char *name, u64 at);
 }
@@ -87,6 +95,25 @@ inline void write_global(Cell &cell, const char *name, u64 at) {
     fault("race: writes what another thread reads", name, at, cell.reader);
   }
   cell.writer = thread.number;
+}
+
+// A copy reads at any time from its beginning to its end, so that no thread may write there in the
+// launch: also not the one that copies, before or meanwhile.
+inline void read_source(const Source &from, u64 n) {
+  for (u64 i = 0; from.cells && i < n; i += CELL_BYTES) {
+    Cell &cell = from.cells[i / CELL_BYTES];
+    if (cell.writer == thread.number) {
+      fault("race: copies what the same thread wrote", from.name, from.at + i, cell.writer);
+    }
+    read_global(cell, from.name, from.at + i);
+  }
+}
+
+inline void tell_written(const Source &from, u64 n) {
+  for (u64 i = 0; from.cells && i < n; i += CELL_BYTES) {
+    const u32 writer = from.cells[i / CELL_BYTES].writer;
+    if (writer) fault("race: writes what a copy reads", from.name, from.at + i, writer);
+  }
 }
 
 // Shared memory: threads may meet if there is a barrier between, and those of a warp if it met in
