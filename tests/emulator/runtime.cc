@@ -84,10 +84,12 @@ struct Fiber {
   State state = State::done;
   const char *file = nullptr;
   int line = 0;
+  u64 calls = 0;
   int is_max = 0;
   float value = 0;
   u32 given[MOST_GIVEN] = {};
-  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_shown = 0, n_meets = 0, waits_for = 0, parity = 0;
+  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_shown = 0, n_meets = 0, waits_for = 0;
+  u32 parity = 0;
   bool in_order = false;
   std::vector<Copy> copies;
   std::vector<u32> knows, seen;
@@ -135,8 +137,11 @@ static void tell(const char *format, ...) {
   faults.push_back(text);
 }
 
+#include "calls.h"
+
 static void yield(State state, const char *file, int line) {
   Fiber &own = *current;
+  own.calls = launch.checks ? number_of_calls(own.stack) : 0;
   own.state = state;
   own.file = file;
   own.line = line;
@@ -166,8 +171,16 @@ extern "C" float in_subgroup(float x, int is_max, const char *file, int line) {
   return current->value;
 }
 
+// Tells where the last threads of the workgroup are fewer than an instruction takes.
+static void tell_missing(u32 size, const char *file, int line) {
+  if (thread.lane / size * size + size > thread.n_threads) {
+    fault("not all threads are there that meet at", file, u64(line), 0);
+  }
+}
+
 // Gives `words` to the subgroup and waits until all of its threads did so.
 extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
+  tell_missing(SUBGROUP_SIZE, file, line);
   memcpy(current->given, words, n * sizeof(u32));
   current->is_max = 0;
   yield(State::in_subgroup, file, line);
@@ -175,6 +188,7 @@ extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
 
 // The same with the threads of four neighbouring subgroups.
 extern "C" void meet_warpgroup(const u32 *words, u32 n, const char *file, int line) {
+  tell_missing(WARPGROUP_SIZE, file, line);
   memcpy(current->given, words, n * sizeof(u32));
   yield(State::in_warpgroup, file, line);
 }
@@ -283,6 +297,12 @@ static void enter(u32 lane) {
   switch_context(&scheduler, &current->context);
 }
 
+// Whether both threads are in the same state at the same place.
+static bool are_together(const Fiber &one, const Fiber &other) {
+  return other.state == one.state && other.line == one.line && other.file == one.file
+         && other.calls == one.calls;
+}
+
 // Gives the threads of `size` neighbours that have all met in `state` what they make together;
 // whether there were any.
 static bool meet_together(State state, u32 size) {
@@ -294,7 +314,7 @@ static bool meet_together(State state, u32 size) {
     float result = one.value;
     for (u32 i = first + 1; i < end && all; i++) {
       const Fiber &other = fibers[i];
-      all = other.state == state && other.line == one.line && other.file == one.file;
+      all = are_together(one, other);
       result = one.is_max ? (other.value > result ? other.value : result) : result + other.value;
     }
     if (all && one.in_order && launch.checks) tell_each_other(first, end);
@@ -313,13 +333,14 @@ static bool meet_at_barrier() {
   const Fiber &one = fibers[0];
   for (u32 i = 1; i < thread.n_threads; i++) {
     const Fiber &other = fibers[i];
-    if (other.state == one.state && other.line == one.line && other.file == one.file) continue;
+    if (are_together(one, other)) continue;
     const char *names[] = {"is ready", "waits at a barrier", "waits for its subgroup",
                            "waits for its warpgroup", "waits for a phase", "has ended"};
     tell("workgroup (%u,%u,%u), deadlock after %u barriers: thread 0 %s (%s:%d), thread %u %s "
-         "(%s:%d)", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
+         "(%s:%d)%s", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
          names[int(one.state)], one.file ? one.file : "-", one.line, i, names[int(other.state)],
-         other.file ? other.file : "-", other.line);
+         other.file ? other.file : "-", other.line,
+         other.line == one.line && other.calls != one.calls ? " by another call" : "");
     return false;
   }
   const bool is_stuck = one.state == State::in_subgroup || one.state == State::in_warpgroup;

@@ -191,7 +191,7 @@ def test_products_of_four_warps_are_there_after_the_wait(call: str, n: int, laun
     ({"commit": ""}, "hasn't waited for products"),
     ({"between": "a[1] = 0u;"}, "changes rows of products"),
     ({"between": "c[1] = 0.0f;"}, "changes sums of products"),
-    ({"between": "wide[LANE] = U4(0u, 0u, 0u, 0u);"}, "race: reads what another thread wrote")])
+    ({"between": "wide[LANE] = U4(0u, 0u, 0u, 0u);"}, "race: writes what another thread reads")])
 def test_a_product_of_four_warps_without_its_order_is_told(fault: dict[str, str], told: str,
                                                            launch: Launch, rng: Rng) -> None:
     given, _, _ = operands("F16", 32, rng)
@@ -280,6 +280,14 @@ def test_four_warps_that_do_not_meet_are_told(launch: Launch, rng: Rng) -> None:
         launch(text, given, 17 * WARP, threads=WARPGROUP)
 
 
+def test_four_warps_that_do_not_wait_together_are_told(launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    wait = "if (LANE % 32u < 16u) { wgmma_wait({n}u, c, 4u, a); } else"
+    text = four_warps(32, "wgmma_f16", between=wait).replace("{n}", "32")
+    with pytest.raises(KernelFault, match="deadlock"):
+        launch(text, given, 17 * WARP, threads=WARPGROUP)
+
+
 def test_numbers_of_16_bits_and_neighbours(launch: Launch, rng: Rng) -> None:
     x = rng.standard_normal(64).astype(np.float32)
     y = launch("""
@@ -297,3 +305,48 @@ def test_a_warp_that_does_not_meet_is_told(launch: Launch) -> None:
     with pytest.raises(KernelFault, match="deadlock"):
         launch("  if (LANE < 31u) y[LANE] = as_u32(shuffle_xor(1.0f, 1u));",
                np.zeros(1, np.uint32), 32)
+
+
+MEETINGS = {
+    "a shuffle": "own = as_u32(shuffle_xor(as_f32(own), 1u));",
+    "a product": "mma_i8(sums, words, words);",
+    "rows": "load_matrices(words, tile, LANE % 32u);",
+    "a meeting in order": "sync_warp();",
+    "an addition": "own = (u32)subgroup_add(1.0f);",
+    "a maximum": "own = subgroup_max_u32(own);",
+    "a barrier": "BARRIER();"}
+"""What the threads of a warp do together."""
+
+
+def in_calls(meeting: str, calls: str) -> str:
+    """A kernel that ``calls`` a function with the meeting in it."""
+    return f"""
+  u32 own = LANE, words[4] = {{1u, 2u, 3u, 4u}};
+  int sums[4] = {{0, 0, 0, 0}};
+  tile[LANE % 32u] = U4(1u, 2u, 3u, 4u);
+  BARRIER();
+  const auto together = [&]() {{ {MEETINGS[meeting]} }};
+  {calls}
+  y[LANE] = own + words[0] + u32_of(sums[0]);"""
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_threads_that_meet_in_other_calls_are_told(meeting: str, launch: Launch) -> None:
+    x = np.zeros(1, np.uint32)
+    launch(in_calls(meeting, "together(); together();"), x, WARP)
+    with pytest.raises(KernelFault, match="deadlock.* by another call"):
+        launch(in_calls(meeting, "if (LANE % 2u > 0u) { together(); } else { together(); }"), x,
+               WARP)
+
+
+@pytest.mark.parametrize("meeting", ["a shuffle", "a product", "rows", "a meeting in order",
+                                     "a maximum"])
+def test_a_warp_of_fewer_threads_is_told(meeting: str, launch: Launch) -> None:
+    with pytest.raises(KernelFault, match="not all threads are there"):
+        launch(in_calls(meeting, "together();"), np.zeros(1, np.uint32), 48, threads=48)
+
+
+def test_three_warps_that_multiply_as_four_are_told(launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    with pytest.raises(KernelFault, match="not all threads are there"):
+        launch(four_warps(32, "wgmma_f16"), given, 17 * WARP, threads=96)

@@ -39,7 +39,8 @@ struct Shared {
   SharedCell *cells;
 };
 
-// What a copy reads: bytes from byte `at` of an argument on; no cells where nothing is written there.
+// What a copy reads: bytes from byte `at` of an argument on. There are no cells where nothing is
+// written.
 struct Source {
   const unsigned char *data;
   Cell *cells;
