@@ -22,7 +22,7 @@ from unladen.backends._gpu.dispatch import Dispatch, Groups, Lowered
 from unladen.backends._gpu.lowering import lower
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import Size, Step
-from unladen.backends._gpu.target import Bytes, Range
+from unladen.backends._gpu.target import WORKGROUP_BYTES, Bytes, Range
 from unladen.backends._host import free_host_bytes, total_host_bytes
 from unladen.backends.base import BackendOptions, Device, Program, Segment, device_number
 from unladen.discover import PLUGIN_PATH
@@ -52,15 +52,16 @@ class KernelFault(AssertionError):
 
 
 def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, threads: int,
-        order: int, seed: int, mode: build.Mode = build.CHECKED) -> None:
-    """Run the kernel over the grid. ``memory``: the bytes of each argument. Raises
-    :class:`KernelFault`."""
+        order: int, seed: int, mode: build.Mode = build.CHECKED,
+        workgroup_bytes: int = WORKGROUP_BYTES) -> None:
+    """Run the kernel over the grid. ``memory``: the bytes of each argument. ``workgroup_bytes``:
+    the memory that a workgroup can have. Raises :class:`KernelFault`."""
     entry, runtime = build.kernel(source.text, mode), build.runtime()
     arguments = (Argument * len(source.bindings))(*(
         Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None)
         for b in source.bindings))
     n = runtime.run_grid(entry, arguments, len(arguments), (ctypes.c_uint32 * 3)(*groups),
-                         threads, order, seed, mode.checks)
+                         threads, order, seed, mode.checks, workgroup_bytes)
     if n:
         raise KernelFault("\n".join(runtime.fault_text(i).decode() for i in range(n)))
 
@@ -84,17 +85,21 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 class EmulatorProgram:
     """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
     given just the rows that a value has in the step, so what it reads or writes beyond them is out
-    of bounds."""
+    of bounds. The first order and the seeds follow from NumPy's own generator, and so from the seed
+    that a test prints."""
 
+    target: Emulated
     segment: Segment
     lowered: Lowered
     step: Step
     mode: build.Mode
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
-    n_run: int = 0
+    rng: np.random.Generator = field(init=False)
+    n_run: int = field(init=False)
     sources: Sequence[c_texts.Source] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(np.random.randint(1 << 31))
+        self.n_run = int(self.rng.integers(len(ORDERS)))
         self.sources = [self._source(d) for d in self.lowered.dispatches]
         build.prepare((source.text for source in self.sources), self.mode)
 
@@ -123,12 +128,14 @@ class EmulatorProgram:
         if source.grid:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0
-        seed = int(self.rng.integers(1 << 31))
+        seed, there = int(self.rng.integers(1 << 31)), self.target
+        # A launch that gives memory may give more than a compiler does.
+        most = max(there.workgroup_bytes, there.launched_bytes if source.launched_bytes else 0)
         try:
-            run(source, memory, groups, d.threads, order, seed, self.mode)
+            run(source, memory, groups, d.threads, order, seed, self.mode, most)
         except KernelFault as error:
             raise KernelFault(f"{d.kernel} {d.quant} {dict(d.constants)}, threads "
-                              f"{ORDERS[order]}:\n{error}") from None
+                              f"{ORDERS[order]}, seed {seed}:\n{error}") from None
 
 
 def _bytes(what: Range | bytes, given: Mapping[tuple[int, int, int], int]) -> Bytes:
@@ -149,8 +156,11 @@ class EmulatorBackend(EmulatedBackend):
                  **target: Any) -> None:
         if features is None:
             features = KNOWN & set(os.environ.get(FEATURES_VARIABLE, "").split(","))
+        # Kernels without matrix units are for every device.
+        most = {"workgroup_bytes": WORKGROUP_BYTES} if "mma" not in features else {}
         self.mode = mode or build.MODES[os.environ.get(MODE_VARIABLE, "checked")]
-        super().__init__(c_texts, features=features, name="emulator:0", alignment=16, **target)
+        super().__init__(c_texts, features=features, name="emulator:0", alignment=16,
+                         **{**most, **target})
 
     def devices(self) -> list[Device]:
         there = self.target.device
@@ -173,7 +183,7 @@ class EmulatorBackend(EmulatedBackend):
         lowered = lower(self.target, segment)
         step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
                     lowered.tile_tokens, lowered.split_keys)
-        return EmulatorProgram(segment, lowered, step, self.mode)
+        return EmulatorProgram(self.target, segment, lowered, step, self.mode)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatorProgram)

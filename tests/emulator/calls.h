@@ -1,10 +1,11 @@
 // The calls that a thread is in, for the runtime: threads of a warp meet in one instruction, and a
 // function that is called at two places may be there twice.
 
-// A number for the places of the calls from a kernel's entry to here, where code keeps a pointer to
-// the frame of each call, as that of the checking mode does; else 0.
+// A number for the places of the calls from a kernel's entry to here; 0 where code doesn't keep
+// frames.
 static u64 number_of_calls(const std::vector<char> &stack) {
   u64 number = 0;
+  if (!thread.has_frames) return number;
 #if defined(__x86_64__) || defined(__aarch64__)
   const auto first = reinterpret_cast<uintptr_t>(stack.data());
   const auto last = first + stack.size() - 2 * sizeof(void *);

@@ -10,6 +10,13 @@
 #define CHECKS true
 #endif
 
+// Without optimizations; build.py has the flag for frames.
+#ifdef __OPTIMIZE__
+#define HAS_FRAMES 0
+#else
+#define HAS_FRAMES 1
+#endif
+
 #define FN static inline
 #define PRIVATE
 
@@ -117,7 +124,7 @@ template <class T> struct SharedArray {
 };
 
 template <class T> SharedArray<T> shared(u64 size, const char *name) {
-  const Shared made = shared_array(size, sizeof(T));
+  const Shared made = shared_array(size, sizeof(T), name);
   return {(T *)made.data, made.cells, size, name};
 }
 
@@ -171,6 +178,7 @@ typedef emulator::In<u32> Bytes;
   FN void name##_body(ARGS); \
   extern "C" void kernel_main(const emulator::Argument *arguments) { \
     emulator::may_touch() = true; \
+    emulator::thread.has_frames = HAS_FRAMES; \
     emulator::forget_products(); \
     KERNEL_BEGIN name##_body(args); \
     emulator::tell_products(); \

@@ -114,6 +114,7 @@ struct Launch {
   std::vector<std::vector<unsigned char>> memory;
   std::vector<std::vector<SharedCell>> cells;
   bool checks;
+  u64 shared_bytes, most_shared;
 };
 
 extern "C" Thread thread;
@@ -141,7 +142,7 @@ static void tell(const char *format, ...) {
 
 static void yield(State state, const char *file, int line) {
   Fiber &own = *current;
-  own.calls = launch.checks ? number_of_calls(own.stack) : 0;
+  own.calls = number_of_calls(own.stack);
   own.state = state;
   own.file = file;
   own.line = line;
@@ -214,9 +215,13 @@ extern "C" const u32 *given_by(u32 lane) {
   return &met[(thread.lane / SUBGROUP_SIZE * SUBGROUP_SIZE + lane) * MOST_GIVEN];
 }
 
-extern "C" Shared shared_array(u64 n, u64 element_bytes) {
+extern "C" Shared shared_array(u64 n, u64 element_bytes, const char *name) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
+    launch.shared_bytes += n * element_bytes;
+    if (launch.shared_bytes > launch.most_shared) {
+      fault("more bytes than a workgroup has, up to and with", name, launch.shared_bytes, 0);
+    }
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
     launch.cells.emplace_back(launch.checks ? n : 0, SharedCell{});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
@@ -259,26 +264,6 @@ extern "C" void wait_for_copies(u32 n_left) {
 
 #include "matrices.h"
 #include "phases.h"
-
-// Matrices whose eight rows were read at once, and how many of them had two rows in one bank.
-static u32 n_read, n_conflicts;
-
-extern "C" void count_banks(const u32 *elements) {
-  u32 banks = 0;
-  for (u32 i = 0; i < 8; i++) {
-    bool again = false;
-    for (u32 k = 0; k < i; k++) again = again || elements[k] == elements[i];
-    if (!again && (banks >> elements[i] % 8 & 1)) {
-      n_conflicts++;
-      break;
-    }
-    banks |= 1u << elements[i] % 8;
-  }
-  n_read++;
-}
-
-extern "C" u32 rows_read() { return n_read; }
-extern "C" u32 bank_conflicts() { return n_conflicts; }
 
 static void run_fiber() {
   launch.kernel(launch.arguments);
@@ -382,6 +367,7 @@ static void forget_shared() {
   launch.memory.clear();
   launch.cells.clear();
   launch.shared.reserve(32);
+  launch.shared_bytes = 0;
 }
 
 // Runs the workgroup in `thread`; false after a deadlock or too many faults.
@@ -458,9 +444,9 @@ static std::vector<Span> make_cells(Argument *arguments, u32 n) {
 
 // Runs a kernel over a grid; the number of faults, whose texts fault_text returns. `order`: threads
 // run upwards (0), downwards (1) or shuffled (2), workgroups likewise. Without `checks` the kernel
-// must be an unchecked one.
+// must be an unchecked one. `most_shared`: the bytes of memory that a workgroup can have.
 extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, const u32 *n_groups,
-                        u32 n_threads, u32 order, u32 seed, bool checks) {
+                        u32 n_threads, u32 order, u32 seed, bool checks, u32 most_shared) {
   faults.clear();
   n_faults = 0;
   if (fibers.size() < n_threads) fibers.resize(n_threads);
@@ -468,6 +454,7 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
   std::vector<Span> spans;
   if (checks) spans = make_cells(arguments, n_arguments);
   launch.checks = checks;
+  launch.most_shared = most_shared;
   forget_shared();
   launch.kernel = kernel;
   launch.arguments = arguments;

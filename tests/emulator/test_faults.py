@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,3 +174,42 @@ def test_subgroups_have_32_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     y, told = small("KERNEL(small) { y[LANE] = subgroup_max((float)LANE) + subgroup_add(1.0f); }\n",
                     tmp_path, monkeypatch)
     assert not told and y.tolist() == [63.0] * 32 + [95.0] * 32
+
+
+@pytest.mark.parametrize("n", [1022, 1023])
+def test_a_workgroup_has_no_more_than_every_device_gives_it(
+        n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"#shared u4 more {n}\n\nKERNEL(small) {{ y[LANE] = 0.0f; }}\n"
+    _, told = small(text, tmp_path, monkeypatch)
+    assert told.count("more bytes than a workgroup has, up to and with more[16400]") == n - 1022
+    assert bool(told) == (n > 1022)
+
+
+def test_a_workgroup_has_what_its_device_gives_it(rng: Rng) -> None:
+    running.Bench(EmulatorBackend(workgroup_bytes=1 << 10), rows(rng)).run()
+    with pytest.raises(KernelFault, match=r"more bytes than a workgroup has, .* shared_values"):
+        running.Bench(EmulatorBackend(workgroup_bytes=100), rows(rng)).run()
+
+
+def test_orders_follow_from_the_seed_of_a_test(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
+    state = np.random.get_state()[1]  # type: ignore[index]
+    assert np.array_equal(state, np.random.RandomState(seed).get_state()[1])  # type: ignore[index]
+    case, taken = few(rng), []
+
+    def note(*given: Any) -> None:
+        taken.append(given[4:6])
+    monkeypatch.setattr("emulator.backend.run", note)
+    for _ in range(2):
+        np.random.seed(seed)
+        bench = running.Bench(EmulatorBackend(), case)
+        in_all_orders(bench)
+    n = len(taken) // 2
+    assert taken[:n] == taken[n:] and len({seed for _, seed in taken}) == n
+    assert {order for order, _ in taken} == set(range(len(ORDERS)))
+
+
+def test_a_fault_names_its_order_and_seed(rng: Rng) -> None:
+    bench = running.Bench(EmulatorBackend(workgroup_bytes=100), rows(rng))
+    with pytest.raises(KernelFault, match=rf"threads ({'|'.join(ORDERS)}), seed \d+:"):
+        bench.run()

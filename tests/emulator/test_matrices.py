@@ -334,7 +334,7 @@ def in_calls(meeting: str, calls: str) -> str:
 def test_threads_that_meet_in_other_calls_are_told(meeting: str, launch: Launch) -> None:
     x = np.zeros(1, np.uint32)
     launch(in_calls(meeting, "together(); together();"), x, WARP)
-    with pytest.raises(KernelFault, match="deadlock.* by another call"):
+    with pytest.raises(KernelFault, match=r"deadlock.* by another call"):
         launch(in_calls(meeting, "if (LANE % 2u > 0u) { together(); } else { together(); }"), x,
                WARP)
 

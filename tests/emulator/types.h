@@ -48,9 +48,10 @@ struct Source {
   u64 at;
 };
 
-// The thread that runs now. `meets`: how often its warp has met in order.
+// The thread that runs now. `meets`: how often its warp has met in order. `has_frames`: its code
+// keeps a pointer to the frame of each call, and each call of its text is one of the code.
 struct Thread {
-  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets;
+  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets, has_frames;
 };
 
 extern "C" {
@@ -67,7 +68,7 @@ void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const cha
 float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16);
 void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
-Shared shared_array(u64 n_elements, u64 element_bytes);
+Shared shared_array(u64 n_elements, u64 element_bytes, const char *name);
 void copy_later(void *to, Source from, SharedCell *cell, const char *name, u64 at);
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);

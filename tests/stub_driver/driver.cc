@@ -104,7 +104,8 @@ struct Failure {
 };
 
 using Compile = const char *(*)(const char *text, const char *options);
-using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32, bool);
+using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32, bool,
+                        u32);
 using FaultText = const char *(*)(u32);
 
 static std::recursive_mutex mutex;
@@ -271,8 +272,10 @@ static void run_kernel(const Launch &launch) {
     block_of(at, &end);
     arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr});
   }
+  const bool may_ask = launch.function->may_take > UNASKED;
   const u32 n = run_grid(launch.function->entry, arguments.data(), u32(arguments.size()),
-                         launch.groups, launch.threads, 0, 1, true);
+                         launch.groups, launch.threads, 0, 1, true,
+                         may_ask ? MOST_LAUNCHED : UNASKED);
   for (u32 i = 0; i < n; i++) fault("a kernel: %s", fault_text(i));
 }
 
