@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 from backends._gpu.emulated import Emulated, EmulatedBackend
 from emulator import build
+from emulator.gaps import with_gaps
 from unladen import backends
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.backend import FUSIONS
@@ -36,6 +38,7 @@ KINDS = {"in": 0, "out": 1, "struct": 2}
 FEATURES = frozenset({"subgroups", "int_dot"})
 KNOWN = FEATURES | {"mma", "wgmma", "pdl"}
 FEATURES_VARIABLE, MODE_VARIABLE = "UNLADEN_EMULATOR_FEATURES", "UNLADEN_EMULATOR_MODE"
+NOTHING: Mapping[str, Bytes] = MappingProxyType({})
 SPEED = 1e7
 """Bytes and operations per second, about: nothing is placed here for speed."""
 
@@ -44,7 +47,7 @@ class Argument(ctypes.Structure):
     """``Argument`` of types.h."""
 
     _fields_ = [("data", ctypes.c_void_p), ("n_bytes", ctypes.c_uint64), ("kind", ctypes.c_uint32),
-                ("cells", ctypes.c_void_p)]
+                ("cells", ctypes.c_void_p), ("there", ctypes.c_void_p)]
 
 
 class KernelFault(AssertionError):
@@ -53,12 +56,14 @@ class KernelFault(AssertionError):
 
 def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, threads: int,
         order: int, seed: int, mode: build.Mode = build.CHECKED,
-        workgroup_bytes: int = WORKGROUP_BYTES) -> None:
+        workgroup_bytes: int = WORKGROUP_BYTES, there: Mapping[str, Bytes] = NOTHING) -> None:
     """Run the kernel over the grid. ``memory``: the bytes of each argument. ``workgroup_bytes``:
-    the memory that a workgroup can have. Raises :class:`KernelFault`."""
+    the memory that a workgroup can have. ``there``: for each word of an argument whether it is part
+    of anything. Raises :class:`KernelFault`."""
     entry, runtime = build.kernel(source.text, mode), build.runtime()
     arguments = (Argument * len(source.bindings))(*(
-        Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None)
+        Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None,
+                 there[b.name].ctypes.data if b.name in there else None)
         for b in source.bindings))
     n = runtime.run_grid(entry, arguments, len(arguments), (ctypes.c_uint32 * 3)(*groups),
                          threads, order, seed, mode.checks, workgroup_bytes)
@@ -85,8 +90,8 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 class EmulatorProgram:
     """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
     given just the rows that a value has in the step, so what it reads or writes beyond them is out
-    of bounds. The first order and the seeds follow from NumPy's own generator, and so from the seed
-    that a test prints."""
+    of bounds. The arrays of the step have gaps between them. The first order and the seeds follow
+    from NumPy's own generator, and so from the seed that a test prints."""
 
     target: Emulated
     segment: Segment
@@ -110,29 +115,34 @@ class EmulatorProgram:
             at = self.step.tokens_offset
             tokens = _bytes(self.lowered.chosen, {})[:4 * self.step.batch.n_tokens]
             words.view(np.uint8)[at:at + tokens.nbytes] = tokens
-        given = step_bytes(self.segment) if self.mode.checks else {}
+        given, there = dict[tuple[int, int, int], int](), NOTHING
+        if self.mode.checks:
+            given = step_bytes(self.segment)
+            words, of_arrays = with_gaps(self.step, words)
+            there = {"step": of_arrays}
         for i, d in enumerate(self.lowered.dispatches):
             groups = d.grid(size)
             if groups is not None:
                 memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
-                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
+                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)}, there)
         self.n_run += 1
         return size
 
     def _source(self, d: Dispatch) -> c_texts.Source:
         return c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
 
-    def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes]) -> None:
+    def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes],
+                  there: Mapping[str, Bytes]) -> None:
         # Tests that plant faults change the texts between runs.
         source = self._source(d) if self.mode.checks else self.sources[i]
         if source.grid:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0
-        seed, there = int(self.rng.integers(1 << 31)), self.target
+        seed, target = int(self.rng.integers(1 << 31)), self.target
         # A launch that gives memory may give more than a compiler does.
-        most = max(there.workgroup_bytes, there.launched_bytes if source.launched_bytes else 0)
+        most = max(target.workgroup_bytes, target.launched_bytes if source.launched_bytes else 0)
         try:
-            run(source, memory, groups, d.threads, order, seed, self.mode, most)
+            run(source, memory, groups, d.threads, order, seed, self.mode, most, there)
         except KernelFault as error:
             raise KernelFault(f"{d.kernel} {d.quant} {dict(d.constants)}, threads "
                               f"{ORDERS[order]}, seed {seed}:\n{error}") from None

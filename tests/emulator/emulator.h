@@ -36,6 +36,7 @@ struct Memory {
   u64 n_bytes;
   Cell *cells;
   const char *name;
+  const unsigned char *there;
 
   bool reaches(u64 at, u64 n, const char *what) const {
     if (at + n > n_bytes) fault(what, name, at, 0);
@@ -50,6 +51,9 @@ struct Memory {
   template <class T> T get(u64 at) const {
     T value = T();
     if (!has(at, sizeof(T), "out of bounds: reads")) return value;
+    if (CHECKS && there && !(there[at / 4] && there[(at + sizeof(T) - 1) / 4])) {
+      fault("reads between the arrays of", name, at, 0);
+    }
     for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
       read_global(cells[i / CELL_BYTES], name, i);
     }
@@ -129,7 +133,7 @@ template <class T> SharedArray<T> shared(u64 size, const char *name) {
 }
 
 inline Memory memory(const Argument &argument, const char *name) {
-  return {argument.data, argument.n_bytes, argument.cells, name};
+  return {argument.data, argument.n_bytes, argument.cells, name, argument.there};
 }
 
 inline Source source(const Memory &from, u64 at) {

@@ -48,6 +48,9 @@ FAULTS = {
                "params.size)) return;\n", "", None),
     "a row that isn't there": (few, "matvec.h", "min_u32(row, n - PER_ADDRESS)", "(row)",
                                "out of bounds: reads"),
+    "an array beyond its end": (stored, "parts/step.h", "step[(u32)step[which] + i]",
+                                "step[(u32)step[which] + i + 1u]",
+                                "reads between the arrays of step"),
     "a word that isn't whole": (stored, "parts/store_row.h", "at + 2u * d, stored_halves",
                                 "at + 2u * d + 2u, stored_halves", "misaligned")}
 """For each fault a case, the file, what is replaced by what, and what is told; None: it is no fault

@@ -27,11 +27,13 @@ struct SharedCell : Cell {
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
 
+// `there`: for each word whether it is part of anything; null: all are.
 struct Argument {
   unsigned char *data;
   u64 n_bytes;
   u32 kind;
   Cell *cells;
+  const unsigned char *there;
 };
 
 struct Shared {

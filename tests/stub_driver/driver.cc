@@ -56,6 +56,7 @@ struct Argument {
   u64 n_bytes;
   u32 kind;
   void *cells;
+  const u8 *there;
 };
 
 struct Function {
@@ -263,14 +264,15 @@ static void run_kernel(const Launch &launch) {
   for (size_t i = 0; i < values.size(); i++) {
     const u32 kind = launch.function->argument_bytes[i];
     if (!is_pointer(kind)) {
-      arguments.push_back({values[i].data(), values[i].size(), 2, nullptr});
+      arguments.push_back({values[i].data(), values[i].size(), 2, nullptr, nullptr});
       continue;
     }
     u64 at, end = 0;
     memcpy(&at, values[i].data(), 8);
     if (!lives({at, at + 1}, "a kernel", false, launch.function->device)) return;
     block_of(at, &end);
-    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr});
+    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr,
+                         nullptr});
   }
   const bool may_ask = launch.function->may_take > UNASKED;
   const u32 n = run_grid(launch.function->entry, arguments.data(), u32(arguments.size()),
