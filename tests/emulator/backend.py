@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 from backends._gpu.emulated import Emulated, EmulatedBackend
 from emulator import build
+from emulator.gaps import with_gaps
 from unladen import backends
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.backend import FUSIONS
@@ -22,7 +24,7 @@ from unladen.backends._gpu.dispatch import Dispatch, Groups, Lowered
 from unladen.backends._gpu.lowering import lower
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import Size, Step
-from unladen.backends._gpu.target import Bytes, Range
+from unladen.backends._gpu.target import WORKGROUP_BYTES, Bytes, Range
 from unladen.backends._host import free_host_bytes, total_host_bytes
 from unladen.backends.base import BackendOptions, Device, Program, Segment, device_number
 from unladen.discover import PLUGIN_PATH
@@ -36,6 +38,7 @@ KINDS = {"in": 0, "out": 1, "struct": 2}
 FEATURES = frozenset({"subgroups", "int_dot"})
 KNOWN = FEATURES | {"mma", "wgmma", "pdl"}
 FEATURES_VARIABLE, MODE_VARIABLE = "UNLADEN_EMULATOR_FEATURES", "UNLADEN_EMULATOR_MODE"
+NOTHING: Mapping[str, Bytes] = MappingProxyType({})
 SPEED = 1e7
 """Bytes and operations per second, about: nothing is placed here for speed."""
 
@@ -44,7 +47,7 @@ class Argument(ctypes.Structure):
     """``Argument`` of types.h."""
 
     _fields_ = [("data", ctypes.c_void_p), ("n_bytes", ctypes.c_uint64), ("kind", ctypes.c_uint32),
-                ("cells", ctypes.c_void_p)]
+                ("cells", ctypes.c_void_p), ("there", ctypes.c_void_p)]
 
 
 class KernelFault(AssertionError):
@@ -52,15 +55,18 @@ class KernelFault(AssertionError):
 
 
 def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, threads: int,
-        order: int, seed: int, mode: build.Mode = build.CHECKED) -> None:
-    """Run the kernel over the grid. ``memory``: the bytes of each argument. Raises
-    :class:`KernelFault`."""
+        order: int, seed: int, mode: build.Mode = build.CHECKED,
+        workgroup_bytes: int = WORKGROUP_BYTES, there: Mapping[str, Bytes] = NOTHING) -> None:
+    """Run the kernel over the grid. ``memory``: the bytes of each argument. ``workgroup_bytes``:
+    the memory that a workgroup can have. ``there``: for each word of an argument whether it is part
+    of anything. Raises :class:`KernelFault`."""
     entry, runtime = build.kernel(source.text, mode), build.runtime()
     arguments = (Argument * len(source.bindings))(*(
-        Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None)
+        Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None,
+                 there[b.name].ctypes.data if b.name in there else None)
         for b in source.bindings))
     n = runtime.run_grid(entry, arguments, len(arguments), (ctypes.c_uint32 * 3)(*groups),
-                         threads, order, seed, mode.checks)
+                         threads, order, seed, mode.checks, workgroup_bytes)
     if n:
         raise KernelFault("\n".join(runtime.fault_text(i).decode() for i in range(n)))
 
@@ -84,18 +90,23 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 class EmulatorProgram:
     """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
     given just the rows that a value has in the step, so what it reads or writes beyond them is out
-    of bounds. ``ran``: the dispatches that any step so far needed, by number."""
+    of bounds. The arrays of the step have gaps between them. The first order and the seeds follow
+    from NumPy's own generator, and so from the seed that a test prints. ``ran``: the dispatches
+    that any step so far needed, by number."""
 
+    target: Emulated
     segment: Segment
     lowered: Lowered
     step: Step
     mode: build.Mode
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
-    n_run: int = 0
+    rng: np.random.Generator = field(init=False)
+    n_run: int = field(init=False)
     ran: dict[int, Dispatch] = field(default_factory=dict)
     sources: Sequence[c_texts.Source] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(np.random.randint(1 << 31))
+        self.n_run = int(self.rng.integers(len(ORDERS)))
         self.sources = [self._source(d) for d in self.lowered.dispatches]
         build.prepare((source.text for source in self.sources), self.mode)
 
@@ -106,31 +117,38 @@ class EmulatorProgram:
             at = self.step.tokens_offset
             tokens = _bytes(self.lowered.chosen, {})[:4 * self.step.batch.n_tokens]
             words.view(np.uint8)[at:at + tokens.nbytes] = tokens
-        given = step_bytes(self.segment) if self.mode.checks else {}
+        given, there = dict[tuple[int, int, int], int](), NOTHING
+        if self.mode.checks:
+            given = step_bytes(self.segment)
+            words, of_arrays = with_gaps(self.step, words)
+            there = {"step": of_arrays}
         for i, d in enumerate(self.lowered.dispatches):
             groups = d.grid(size)
             if groups is not None:
                 self.ran[i] = d
                 memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
-                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
+                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)}, there)
         self.n_run += 1
         return size
 
     def _source(self, d: Dispatch) -> c_texts.Source:
         return c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
 
-    def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes]) -> None:
+    def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes],
+                  there: Mapping[str, Bytes]) -> None:
         # Tests that plant faults change the texts between runs.
         source = self._source(d) if self.mode.checks else self.sources[i]
         if source.grid:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0
-        seed = int(self.rng.integers(1 << 31))
+        seed, target = int(self.rng.integers(1 << 31)), self.target
+        # A launch that gives memory may give more than a compiler does.
+        most = max(target.workgroup_bytes, target.launched_bytes if source.launched_bytes else 0)
         try:
-            run(source, memory, groups, d.threads, order, seed, self.mode)
+            run(source, memory, groups, d.threads, order, seed, self.mode, most, there)
         except KernelFault as error:
             raise KernelFault(f"{d.kernel} {d.quant} {dict(d.constants)}, threads "
-                              f"{ORDERS[order]}:\n{error}") from None
+                              f"{ORDERS[order]}, seed {seed}:\n{error}") from None
 
 
 def _bytes(what: Range | bytes, given: Mapping[tuple[int, int, int], int]) -> Bytes:
@@ -151,8 +169,11 @@ class EmulatorBackend(EmulatedBackend):
                  **target: Any) -> None:
         if features is None:
             features = KNOWN & set(os.environ.get(FEATURES_VARIABLE, "").split(","))
+        # Kernels without matrix units are for every device.
+        most = {"workgroup_bytes": WORKGROUP_BYTES} if "mma" not in features else {}
         self.mode = mode or build.MODES[os.environ.get(MODE_VARIABLE, "checked")]
-        super().__init__(c_texts, features=features, name="emulator:0", alignment=16, **target)
+        super().__init__(c_texts, features=features, name="emulator:0", alignment=16,
+                         **{**most, **target})
 
     def devices(self) -> list[Device]:
         there = self.target.device
@@ -175,7 +196,7 @@ class EmulatorBackend(EmulatedBackend):
         lowered = lower(self.target, segment)
         step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
                     lowered.tile_tokens, lowered.split_keys)
-        return EmulatorProgram(segment, lowered, step, self.mode)
+        return EmulatorProgram(self.target, segment, lowered, step, self.mode)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatorProgram)

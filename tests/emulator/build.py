@@ -25,6 +25,8 @@ FLAGS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-ali
          "-Wall", "-Wno-unused", "-Wno-unknown-pragmas")
 POISON = ("-ftrivial-auto-var-init=pattern",)
 """Variables that no one sets hold what no one wants; the flag is g++ 12's."""
+FRAMES = "-fno-omit-frame-pointer"
+"""So code keeps a pointer to the frame of each call, by which the runtime knows the calls."""
 ALONE = ("-nodefaultlibs", "-lgcc")
 """Kernels find the C library through the runtime, so that the linker, which takes a fifth of the
 time, needn't read it. They come last."""
@@ -45,7 +47,7 @@ class Mode:
     checks: bool
 
 
-CHECKED = Mode(HERE / "emulator.h", ("-O0",), True)
+CHECKED = Mode(HERE / "emulator.h", ("-O0", FRAMES), True)
 """Finds faults of kernels."""
 FAST = Mode(HERE / "fast.h", ("-O1", "-march=native"), False)
 """Runs whole models."""
@@ -115,9 +117,9 @@ def library(text: str, folder: Path, *more: str, by: str = "") -> Path:
 def runtime() -> Any:
     """The runtime, whose functions the kernels find."""
     text = (HERE / "runtime.cc").read_text()
-    for name in ("types.h", "matrices.h", "phases.h"):
+    for name in ("types.h", "calls.h", "matrices.h", "phases.h"):
         text = text.replace(f'#include "{name}"', (HERE / name).read_text())
-    loaded = ctypes.CDLL(str(library(text, HERE, "-O2")), ctypes.RTLD_GLOBAL)
+    loaded = ctypes.CDLL(str(library(text, HERE, "-O2", FRAMES)), ctypes.RTLD_GLOBAL)
     loaded.fault_text.restype = ctypes.c_char_p
     return loaded
 

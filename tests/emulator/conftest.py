@@ -18,6 +18,11 @@ from unladen.backends._gpu.target import Target
 from unladen.backends.base import Segment
 
 
+@pytest.fixture(autouse=True)
+def _orders(rng: np.random.Generator) -> None:
+    """The orders of threads follow from a printed seed also where a test draws nothing."""
+
+
 @pytest.fixture
 def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     """Runs a kernel of one workgroup: words of x in, words of y out."""

@@ -10,6 +10,13 @@
 #define CHECKS true
 #endif
 
+// Without optimizations; build.py has the flag for frames.
+#ifdef __OPTIMIZE__
+#define HAS_FRAMES 0
+#else
+#define HAS_FRAMES 1
+#endif
+
 #define FN static inline
 #define PRIVATE
 
@@ -29,6 +36,7 @@ struct Memory {
   u64 n_bytes;
   Cell *cells;
   const char *name;
+  const unsigned char *there;
 
   bool reaches(u64 at, u64 n, const char *what) const {
     if (at + n > n_bytes) fault(what, name, at, 0);
@@ -43,6 +51,9 @@ struct Memory {
   template <class T> T get(u64 at) const {
     T value = T();
     if (!has(at, sizeof(T), "out of bounds: reads")) return value;
+    if (CHECKS && there && !(there[at / 4] && there[(at + sizeof(T) - 1) / 4])) {
+      fault("reads between the arrays of", name, at, 0);
+    }
     for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
       read_global(cells[i / CELL_BYTES], name, i);
     }
@@ -104,6 +115,10 @@ template <class T> struct SharedArray {
     if (CHECKS) read_by_units(cells[i], name, i);
     return data[i];
   }
+  // Products that read element i begin (1) or end (-1).
+  void count_products(u64 i, int more) const {
+    if (i < size) cells[i].products += u32(more);
+  }
   void store(u64 i, T value) const {
     if (!has(i, "out of bounds: writes")) return;
     if (CHECKS) write_shared(cells[i], name, i);
@@ -113,17 +128,22 @@ template <class T> struct SharedArray {
 };
 
 template <class T> SharedArray<T> shared(u64 size, const char *name) {
-  const Shared made = shared_array(size, sizeof(T));
+  const Shared made = shared_array(size, sizeof(T), name);
   return {(T *)made.data, made.cells, size, name};
 }
 
 inline Memory memory(const Argument &argument, const char *name) {
-  return {argument.data, argument.n_bytes, argument.cells, name};
+  return {argument.data, argument.n_bytes, argument.cells, name, argument.there};
+}
+
+inline Source source(const Memory &from, u64 at) {
+  Cell *cells = CHECKS && from.cells ? from.cells + at / CELL_BYTES : nullptr;
+  return {from.data + at, cells, from.name, at};
 }
 
 inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at) {
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
-    copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr, to.name, i);
+    copy_later(&to.data[i], source(from, at), CHECKS ? &to.cells[i] : nullptr, to.name, i);
   }
 }
 
@@ -136,7 +156,8 @@ inline void copy_bulk(const SharedArray<u4> &to, u32 i, const Memory &from, u64 
       || !from.has(at + n - 16, 16, "out of bounds: copies")) {
     return;
   }
-  copy_in_bulk(&to.data[i], from.data + at, n, CHECKS ? &to.cells[i] : nullptr, to.name, i, where);
+  copy_in_bulk(&to.data[i], source(from, at), n, CHECKS ? &to.cells[i] : nullptr, to.name, i,
+               where);
 }
 
 } // namespace emulator
@@ -161,6 +182,7 @@ typedef emulator::In<u32> Bytes;
   FN void name##_body(ARGS); \
   extern "C" void kernel_main(const emulator::Argument *arguments) { \
     emulator::may_touch() = true; \
+    emulator::thread.has_frames = HAS_FRAMES; \
     emulator::forget_products(); \
     KERNEL_BEGIN name##_body(args); \
     emulator::tell_products(); \

@@ -96,3 +96,23 @@ extern "C" float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16) {
   }
   return add_products(sum, products, 16);
 }
+
+// Matrices whose eight rows were read at once, and how many of them had two rows in one bank.
+static u32 n_read, n_conflicts;
+
+extern "C" void count_banks(const u32 *elements) {
+  u32 banks = 0;
+  for (u32 i = 0; i < 8; i++) {
+    bool again = false;
+    for (u32 k = 0; k < i; k++) again = again || elements[k] == elements[i];
+    if (!again && (banks >> elements[i] % 8 & 1)) {
+      n_conflicts++;
+      break;
+    }
+    banks |= 1u << elements[i] % 8;
+  }
+  n_read++;
+}
+
+extern "C" u32 rows_read() { return n_read; }
+extern "C" u32 bank_conflicts() { return n_conflicts; }

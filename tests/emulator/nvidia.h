@@ -84,6 +84,18 @@ inline u32 element_of(const Product &one, u32 column, u32 k) {
 
 inline u32 column_of(u32 o) { return o / 4u * 8u + thread.lane % 4u * 2u + o % 2u; }
 
+// Looks at the columns of b that a product of this thread reads, when it begins (`more` is 1) and
+// when it ends (-1). The units may read them at any time between.
+inline void look_at_columns(const Product &one, int more) {
+  for (u32 o = 0; CHECKS && o < one.n / 2u; o += o % 2u ? 3u : 1u) {
+    for (u32 k = 0; k < 2u; k++) {
+      const u32 i = element_of(one, column_of(o), k);
+      if (more > 0) one.tile.load_for_units(i);
+      one.tile.count_products(i, more);
+    }
+  }
+}
+
 // Takes the two rows of a that this thread's results need. b is there now, and is read later.
 inline void multiply_later(u32 n, float *c, const u32 *a, const SharedArray<u4> &tile, u64 b,
                            u32 is_bf16, const char *file, int line) {
@@ -97,13 +109,14 @@ inline void multiply_later(u32 n, float *c, const u32 *a, const SharedArray<u4> 
       made.rows[half][k] = register_of(4u * g + k % 4u, half + k / 4u * 2u);
     }
   }
-  for (u32 o = 0; CHECKS && o < n / 2u; o += o % 2u ? 3u : 1u) {
-    for (u32 k = 0; k < 2u; k++) tile.load_for_units(element_of(made, column_of(o), k));
-  }
   if (!own.has_begun) fault("multiplies before wgmma_begin with", tile.name, own.n, 0);
   if (!own.n) __builtin_memcpy(own.held, c, n / 2u * sizeof(float));
-  if (own.n == MOST_PRODUCTS) fault("too many products under way", tile.name, own.n, 0);
-  else own.each[own.n++] = made;
+  if (own.n == MOST_PRODUCTS) {
+    fault("too many products under way", tile.name, own.n, 0);
+  } else {
+    own.each[own.n++] = made;
+    look_at_columns(made, 1);
+  }
 }
 
 inline void begin_products(const char *file, int line) {
@@ -141,10 +154,12 @@ inline void end_product(const Product &one) {
     }
     one.c[o] = add_dot(one.c[o], one.rows[o % 4u / 2u], words[o % 2u], one.is_bf16);
   }
+  look_at_columns(one, -1);
 }
 
 // Ends the products of all groups but the last n_left; those that no group has stay under way.
-inline void end_products(u32 n_left) {
+inline void end_products(u32 n_left, const char *file, int line) {
+  if (CHECKS) meet(nullptr, 0, file, line);
   Products &own = products();
   if (!own.n) return;
   float *c = own.each[0].c;
@@ -187,8 +202,8 @@ typedef u64 Descriptor;
 #define wgmma_begin_more(n_words, a) emulator::begin_products(__FILE__, __LINE__)
 #define value_after(n_words, a, value) (value)
 #define wgmma_commit() emulator::commit_products(__FILE__, __LINE__)
-#define wgmma_wait(n, c, n_words, a) emulator::end_products(0)
-#define wgmma_wait_but(n_left, n_words, a) emulator::end_products(n_left)
+#define wgmma_wait(n, c, n_words, a) emulator::end_products(0, __FILE__, __LINE__)
+#define wgmma_wait_but(n_left, n_words, a) emulator::end_products(n_left, __FILE__, __LINE__)
 #define show_copies() emulator::pass_fence()
 #define wgmma_f16(n, c, a, tile, b) \
   emulator::multiply_later(n, c, a, tile, b, 0, __FILE__, __LINE__)

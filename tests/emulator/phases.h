@@ -5,7 +5,7 @@
 
 struct BulkCopy {
   void *to;
-  const void *from;
+  Source from;
   u32 n;
   SharedCell *cells;
 };
@@ -87,7 +87,8 @@ static void end_phase(u32 number, bool may_copy) {
   }
   one.ended++;
   for (const BulkCopy &copy : one.copies) {
-    memcpy(copy.to, copy.from, copy.n);
+    tell_written(copy.from, copy.n);
+    memcpy(copy.to, copy.from.data, copy.n);
     for (u32 i = 0; copy.cells && i < copy.n / 16; i++) {
       copy.cells[i].copier = 0;
       copy.cells[i].phase = one.ended;
@@ -195,6 +196,7 @@ static void write_in_bulk(SharedCell &cell, const char *name, u64 at, u32 number
   if (!cell.arrival && cell.reader && cell.reader != thread.number && cell.read == thread.epoch) {
     fault("race: copies to what another thread reads", name, at, cell.reader);
   }
+  if (cell.products) fault("copies to what products under way read:", name, at, 0);
   cell.writer = cell.copier = thread.number;
   cell.written = thread.epoch;
   cell.arrival = number + 1;
@@ -204,12 +206,12 @@ static void write_in_bulk(SharedCell &cell, const char *name, u64 at, u32 number
   }
 }
 
-extern "C" void copy_in_bulk(void *to, const void *from, u32 n, SharedCell *cells, const char *name,
+extern "C" void copy_in_bulk(void *to, Source from, u32 n, SharedCell *cells, const char *name,
                              u64 first, void *at) {
   const u32 number = number_at(at, name, first);
   if (!phases[number].is_shown) fault("copies to a barrier that no fence showed:", name, first, 0);
-  if (cells) read_by_copy(from, n);
   for (u32 i = 0; cells && i < n / 16; i++) write_in_bulk(cells[i], name, first + i, number);
+  read_source(from, n);
   phases[number].copies.push_back({to, from, n, cells});
 }
 

@@ -28,7 +28,7 @@ enum class State { ready, at_barrier, in_subgroup, in_warpgroup, at_phase, done 
 
 struct Copy {
   void *to;
-  const void *from;
+  Source from;
   SharedCell *cell;
   u32 group;
 };
@@ -84,10 +84,12 @@ struct Fiber {
   State state = State::done;
   const char *file = nullptr;
   int line = 0;
+  u64 calls = 0;
   int is_max = 0;
   float value = 0;
   u32 given[MOST_GIVEN] = {};
-  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_meets = 0, waits_for = 0, parity = 0;
+  u32 n_shared = 0, copy_group = 0, n_fences = 0, n_shown = 0, n_meets = 0, waits_for = 0;
+  u32 parity = 0;
   bool in_order = false;
   std::vector<Copy> copies;
   std::vector<u32> knows, seen;
@@ -108,11 +110,11 @@ using Kernel = void (*)(const Argument *);
 struct Launch {
   Kernel kernel;
   const Argument *arguments;
-  u32 n_arguments;
   std::vector<Shared> shared;
   std::vector<std::vector<unsigned char>> memory;
   std::vector<std::vector<SharedCell>> cells;
   bool checks;
+  u64 shared_bytes, most_shared;
 };
 
 extern "C" Thread thread;
@@ -136,8 +138,11 @@ static void tell(const char *format, ...) {
   faults.push_back(text);
 }
 
+#include "calls.h"
+
 static void yield(State state, const char *file, int line) {
   Fiber &own = *current;
+  own.calls = number_of_calls(own.stack);
   own.state = state;
   own.file = file;
   own.line = line;
@@ -167,8 +172,16 @@ extern "C" float in_subgroup(float x, int is_max, const char *file, int line) {
   return current->value;
 }
 
+// Tells where the last threads of the workgroup are fewer than an instruction takes.
+static void tell_missing(u32 size, const char *file, int line) {
+  if (thread.lane / size * size + size > thread.n_threads) {
+    fault("not all threads are there that meet at", file, u64(line), 0);
+  }
+}
+
 // Gives `words` to the subgroup and waits until all of its threads did so.
 extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
+  tell_missing(SUBGROUP_SIZE, file, line);
   memcpy(current->given, words, n * sizeof(u32));
   current->is_max = 0;
   yield(State::in_subgroup, file, line);
@@ -176,6 +189,7 @@ extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
 
 // The same with the threads of four neighbouring subgroups.
 extern "C" void meet_warpgroup(const u32 *words, u32 n, const char *file, int line) {
+  tell_missing(WARPGROUP_SIZE, file, line);
   memcpy(current->given, words, n * sizeof(u32));
   yield(State::in_warpgroup, file, line);
 }
@@ -188,20 +202,26 @@ extern "C" void meet_in_order(const char *file, int line) {
   thread.meets = ++current->n_meets;
 }
 
-// What this thread stored so far can be read by matrix units.
+// What this thread stored so far can be read by matrix units after a barrier.
 extern "C" void pass_fence() { thread.fences = ++current->n_fences; }
 
-// How many fences the thread with this number has passed.
-extern "C" u32 fences_of(u32 number) { return fibers[(number - 1) % thread.n_threads].n_fences; }
+// How many fences the thread with this number had passed before the last barrier.
+extern "C" u32 shown_fences_of(u32 number) {
+  return fibers[(number - 1) % thread.n_threads].n_shown;
+}
 
 // What thread `lane` of this subgroup gave when they met.
 extern "C" const u32 *given_by(u32 lane) {
   return &met[(thread.lane / SUBGROUP_SIZE * SUBGROUP_SIZE + lane) * MOST_GIVEN];
 }
 
-extern "C" Shared shared_array(u64 n, u64 element_bytes) {
+extern "C" Shared shared_array(u64 n, u64 element_bytes, const char *name) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
+    launch.shared_bytes += n * element_bytes;
+    if (launch.shared_bytes > launch.most_shared) {
+      fault("more bytes than a workgroup has, up to and with", name, launch.shared_bytes, 0);
+    }
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
     launch.cells.emplace_back(launch.checks ? n : 0, SharedCell{});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
@@ -211,27 +231,14 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   return launch.shared[i];
 }
 
-// A copy reads arguments as its thread does.
-static void read_by_copy(const void *from, u32 n) {
-  for (u32 i = 0; i < launch.n_arguments; i++) {
-    const Argument &argument = launch.arguments[i];
-    const u64 at = u64(from) - u64(argument.data);
-    if (argument.kind == 2 || !argument.cells || at >= argument.n_bytes) continue;
-    for (u64 k = at; k < at + n; k += CELL_BYTES) {
-      read_global(argument.cells[k / CELL_BYTES], "a copied argument", k);
-    }
-    return;
-  }
-}
-
 // A copy may write at any time until its thread waits for it, so others must not read or write
 // there meanwhile.
-extern "C" void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at) {
+extern "C" void copy_later(void *to, Source from, SharedCell *cell, const char *name, u64 at) {
   if (cell) {
-    read_by_copy(from, 16);
     write_shared(*cell, name, at);
     cell->copier = thread.number;
   }
+  read_source(from, 16);
   current->copies.push_back({to, from, cell, current->copy_group});
 }
 
@@ -242,7 +249,8 @@ extern "C" void wait_for_copies(u32 n_left) {
   std::vector<Copy> later;
   for (const Copy &copy : current->copies) {
     if (copy.group + n_left < current->copy_group) {
-      memcpy(copy.to, copy.from, 16);
+      tell_written(copy.from, 16);
+      memcpy(copy.to, copy.from.data, 16);
       if (copy.cell) {
         copy.cell->copier = 0;
         write_shared(*copy.cell, "copied", 0);
@@ -256,26 +264,6 @@ extern "C" void wait_for_copies(u32 n_left) {
 
 #include "matrices.h"
 #include "phases.h"
-
-// Matrices whose eight rows were read at once, and how many of them had two rows in one bank.
-static u32 n_read, n_conflicts;
-
-extern "C" void count_banks(const u32 *elements) {
-  u32 banks = 0;
-  for (u32 i = 0; i < 8; i++) {
-    bool again = false;
-    for (u32 k = 0; k < i; k++) again = again || elements[k] == elements[i];
-    if (!again && (banks >> elements[i] % 8 & 1)) {
-      n_conflicts++;
-      break;
-    }
-    banks |= 1u << elements[i] % 8;
-  }
-  n_read++;
-}
-
-extern "C" u32 rows_read() { return n_read; }
-extern "C" u32 bank_conflicts() { return n_conflicts; }
 
 static void run_fiber() {
   launch.kernel(launch.arguments);
@@ -294,6 +282,12 @@ static void enter(u32 lane) {
   switch_context(&scheduler, &current->context);
 }
 
+// Whether both threads are in the same state at the same place.
+static bool are_together(const Fiber &one, const Fiber &other) {
+  return other.state == one.state && other.line == one.line && other.file == one.file
+         && other.calls == one.calls;
+}
+
 // Gives the threads of `size` neighbours that have all met in `state` what they make together;
 // whether there were any.
 static bool meet_together(State state, u32 size) {
@@ -305,7 +299,7 @@ static bool meet_together(State state, u32 size) {
     float result = one.value;
     for (u32 i = first + 1; i < end && all; i++) {
       const Fiber &other = fibers[i];
-      all = other.state == state && other.line == one.line && other.file == one.file;
+      all = are_together(one, other);
       result = one.is_max ? (other.value > result ? other.value : result) : result + other.value;
     }
     if (all && one.in_order && launch.checks) tell_each_other(first, end);
@@ -324,13 +318,14 @@ static bool meet_at_barrier() {
   const Fiber &one = fibers[0];
   for (u32 i = 1; i < thread.n_threads; i++) {
     const Fiber &other = fibers[i];
-    if (other.state == one.state && other.line == one.line && other.file == one.file) continue;
+    if (are_together(one, other)) continue;
     const char *names[] = {"is ready", "waits at a barrier", "waits for its subgroup",
                            "waits for its warpgroup", "waits for a phase", "has ended"};
     tell("workgroup (%u,%u,%u), deadlock after %u barriers: thread 0 %s (%s:%d), thread %u %s "
-         "(%s:%d)", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
+         "(%s:%d)%s", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
          names[int(one.state)], one.file ? one.file : "-", one.line, i, names[int(other.state)],
-         other.file ? other.file : "-", other.line);
+         other.file ? other.file : "-", other.line,
+         other.line == one.line && other.calls != one.calls ? " by another call" : "");
     return false;
   }
   const bool is_stuck = one.state == State::in_subgroup || one.state == State::in_warpgroup;
@@ -352,7 +347,7 @@ static void start_fibers() {
     fiber.state = State::ready;
     fiber.file = nullptr;
     fiber.line = 0;
-    fiber.n_shared = fiber.copy_group = fiber.n_fences = fiber.n_meets = 0;
+    fiber.n_shared = fiber.copy_group = fiber.n_fences = fiber.n_shown = fiber.n_meets = 0;
     fiber.in_order = false;
     fiber.copies.clear();
     fiber.knows.clear();
@@ -372,6 +367,7 @@ static void forget_shared() {
   launch.memory.clear();
   launch.cells.clear();
   launch.shared.reserve(32);
+  launch.shared_bytes = 0;
 }
 
 // Runs the workgroup in `thread`; false after a deadlock or too many faults.
@@ -398,7 +394,10 @@ static bool run_group(u32 order_kind, u32 &seed) {
       return true;
     }
     thread.epoch++;
-    for (u32 i = 0; i < thread.n_threads; i++) fibers[i].state = State::ready;
+    for (u32 i = 0; i < thread.n_threads; i++) {
+      fibers[i].state = State::ready;
+      fibers[i].n_shown = fibers[i].n_fences;
+    }
   }
 }
 
@@ -463,9 +462,9 @@ static void tell_watcher(const std::vector<Span> &spans) {
 
 // Runs a kernel over a grid; the number of faults, whose texts fault_text returns. `order`: threads
 // run upwards (0), downwards (1) or shuffled (2), workgroups likewise. Without `checks` the kernel
-// must be an unchecked one.
+// must be an unchecked one. `most_shared`: the bytes of memory that a workgroup can have.
 extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, const u32 *n_groups,
-                        u32 n_threads, u32 order, u32 seed, bool checks) {
+                        u32 n_threads, u32 order, u32 seed, bool checks, u32 most_shared) {
   faults.clear();
   n_faults = 0;
   if (fibers.size() < n_threads) fibers.resize(n_threads);
@@ -473,10 +472,10 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
   std::vector<Span> spans;
   if (checks) spans = make_cells(arguments, n_arguments);
   launch.checks = checks;
+  launch.most_shared = most_shared;
   forget_shared();
   launch.kernel = kernel;
   launch.arguments = arguments;
-  launch.n_arguments = n_arguments;
   thread.n_threads = n_threads;
   memcpy(thread.n_groups, n_groups, sizeof thread.n_groups);
   std::vector<u32> groups(n_groups[0] * n_groups[1] * n_groups[2]);

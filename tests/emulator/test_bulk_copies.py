@@ -102,3 +102,48 @@ def test_a_barrier_of_the_workgroup_orders_reads_and_copies(launch: Launch) -> N
     for order in range(3):
         y = launch(text, x, 24, order, THREADS)
         assert np.array_equal(y, x.reshape(-1, 4)[:, 0] + x.reshape(-1, 4)[:, 3])
+
+
+WAIT = "  wait_for_arrivals(there, 0u, 0u);\n"
+ONE = """
+  if (LANE == 0u) {
+    begin_arrivals(there, 0u, 1u);
+    show_arrivals();
+    expect_bytes(there, 0u, 64u);
+    copy_in_bulk(tile, 0u, y, 64u, 64u, there, 0u);
+  }
+  BARRIER();
+""" + WAIT
+SINGLE = """
+  if (LANE < 4u) copy_async(tile, LANE, y, 64u + 16u * LANE);
+  copy_commit();
+  copy_wait(0u);
+"""
+SOURCES = {
+    "in bulk, of another": (ONE + "  if (LANE == 9u) y[31] = 1u;", "writes what another thread re"),
+    "in bulk, of its own": (ONE.replace(WAIT, "  if (LANE == 0u) y[16] = 1u;\n" + WAIT),
+                            "race: writes what a copy reads"),
+    "in bulk, before": ("  if (LANE == 0u) y[16] = 1u;" + ONE, "copies what the same thread wrote"),
+    "in bulk, beyond its end": (ONE.replace("y, 64u, 64u", "y, 80u, 64u"), "out of bounds: copies"),
+    "of another": (SINGLE + "  if (LANE == 9u) y[31] = 1u;", "race: (reads|writes) what another"),
+    "of its own": (SINGLE.replace("  copy_wait", "  if (LANE == 3u) y[31] = 1u;\n  copy_wait"),
+                   "race: writes what a copy reads"),
+    "before": ("  if (LANE == 3u) y[31] = 1u;" + SINGLE, "copies what the same thread wrote"),
+    "of another, before": ("  if (LANE < 32u) y[LANE] = 1u;\n  BARRIER();" + SINGLE,
+                           "race: reads what another thread wrote y"),
+    "beyond its end": (SINGLE.replace("y, 64u", "y, 80u"), "out of bounds: copies")}
+"""Copies of what the launch writes, or isn't there: a text, and what is told."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_a_copy_reads_stays_as_it_is(name: str, launch: Launch) -> None:
+    text, told = SOURCES[name]
+    for order in range(3):
+        with pytest.raises(KernelFault, match=told):
+            launch(text, np.zeros(1, np.uint32), 32, order, THREADS)
+
+
+@pytest.mark.parametrize("copies", [ONE, SINGLE])
+def test_what_no_copy_reads_may_be_written(copies: str, launch: Launch) -> None:
+    y = launch(copies + "  if (LANE < 16u) y[LANE] = 1u;", np.zeros(1, np.uint32), 32, 0, THREADS)
+    assert y.tolist() == 16 * [1] + 16 * [0]

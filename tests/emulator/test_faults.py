@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,9 @@ FAULTS = {
                "params.size)) return;\n", "", None),
     "a row that isn't there": (few, "matvec.h", "min_u32(row, n - PER_ADDRESS)", "(row)",
                                "out of bounds: reads"),
+    "an array beyond its end": (stored, "parts/step.h", "step[(u32)step[which] + i]",
+                                "step[(u32)step[which] + i + 1u]",
+                                "reads between the arrays of step"),
     "a word that isn't whole": (stored, "parts/store_row.h", "at + 2u * d, stored_halves",
                                 "at + 2u * d + 2u, stored_halves", "misaligned")}
 """For each fault a case, the file, what is replaced by what, and what is told; None: it is no fault
@@ -145,7 +149,7 @@ def test_copies_arrive_when_they_are_waited_for(order: int, tmp_path: Path,
     ("y[LANE] = (float)load_u32(x, 2u);", "misaligned x[2]"),
     ("copy_async(tile, 0u, x, 0u);", "hasn't waited"),
     ("y[LANE] = 1.0f; BARRIER(); if (LANE == 0u) { copy_async(tile, 0u, y, 0u); copy_wait(0); }",
-     "race: reads what another thread wrote a copied argument[4]"),
+     "race: reads what another thread wrote y[4]"),
     ("float own[2]; own[0] = 1.0f; y[LANE] = own[0];", "")])
 def test_small_faults(body: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                       ) -> None:
@@ -192,3 +196,42 @@ def test_subgroups_have_32_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     y, told = small("KERNEL(small) { y[LANE] = subgroup_max((float)LANE) + subgroup_add(1.0f); }\n",
                     tmp_path, monkeypatch)
     assert not told and y.tolist() == [63.0] * 32 + [95.0] * 32
+
+
+@pytest.mark.parametrize("n", [1022, 1023])
+def test_a_workgroup_has_no_more_than_every_device_gives_it(
+        n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"#shared u4 more {n}\n\nKERNEL(small) {{ y[LANE] = 0.0f; }}\n"
+    _, told = small(text, tmp_path, monkeypatch)
+    assert told.count("more bytes than a workgroup has, up to and with more[16400]") == n - 1022
+    assert bool(told) == (n > 1022)
+
+
+def test_a_workgroup_has_what_its_device_gives_it(rng: Rng) -> None:
+    running.Bench(EmulatorBackend(workgroup_bytes=1 << 10), rows(rng)).run()
+    with pytest.raises(KernelFault, match=r"more bytes than a workgroup has, .* shared_values"):
+        running.Bench(EmulatorBackend(workgroup_bytes=100), rows(rng)).run()
+
+
+def test_orders_follow_from_the_seed_of_a_test(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
+    state = np.random.get_state()[1]  # type: ignore[index]
+    assert np.array_equal(state, np.random.RandomState(seed).get_state()[1])  # type: ignore[index]
+    case, taken = few(rng), []
+
+    def note(*given: Any) -> None:
+        taken.append(given[4:6])
+    monkeypatch.setattr("emulator.backend.run", note)
+    for _ in range(2):
+        np.random.seed(seed)
+        bench = running.Bench(EmulatorBackend(), case)
+        in_all_orders(bench)
+    n = len(taken) // 2
+    assert taken[:n] == taken[n:] and len({seed for _, seed in taken}) == n
+    assert {order for order, _ in taken} == set(range(len(ORDERS)))
+
+
+def test_a_fault_names_its_order_and_seed(rng: Rng) -> None:
+    bench = running.Bench(EmulatorBackend(workgroup_bytes=100), rows(rng))
+    with pytest.raises(KernelFault, match=rf"threads ({'|'.join(ORDERS)}), seed \d+:"):
+        bench.run()

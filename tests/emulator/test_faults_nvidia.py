@@ -150,6 +150,7 @@ SCORING = "parts/scoring.h"
 SKINNY, FEW = "parts/skinny_tile.h", "matvec_mma.h"
 AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
+IN_USE = "products under way read|hasn't waited for products"
 FAULTS = {
     "product, no wait": (coded, TILE, without("copy_wait(STAGES - 2u);"), LATE),
     "product, a group less": (coded, TILE, instead(
@@ -182,7 +183,7 @@ FAULTS = {
     "four warps, tells of columns under way": (together, BULK, instead(
         "if (IN_SUBGROUP == 0u && turn > 0u) arrive_at(used, (turn - 1u) % STAGES);",
         "if (IN_SUBGROUP == 0u) arrive_at(used, stage);"), AGAIN),
-    "four warps, no group": (together, BULK, without("wgmma_commit();"), "hasn't waited"),
+    "four warps, no group": (together, BULK, without("wgmma_commit();"), IN_USE),
     "four warps, no beginning": (together, BULK, without("wgmma_begin_more(16u, a);"),
                                  "before wgmma"),
     "four warps, the next columns": (together, BULK, instead(
@@ -220,7 +221,7 @@ FAULTS = {
     "experts of four warps, not shown": (experts, TILE, without("show_copies();"),
                                          "no fence showed"),
     "experts of four warps, no wait for products": (experts, TILE, without(
-        "wgmma_wait(TN, acc, 16u, a);"), "hasn't waited"),
+        "wgmma_wait(TN, acc, 16u, a);"), IN_USE),
     "few rows, a barrier less": (few, "parts/tile_rows.h", without("BARRIER();", 0), RACE),
     "few rows, one further": (few, "parts/tile_rows.h", instead(
         "totals[o] = total;", "totals[o ^ 1u] = total;"), WRONG),

@@ -119,20 +119,33 @@ def test_rows_of_matrices(transposed: bool, launch: Launch, rng: Rng) -> None:
         assert np.array_equal(y[:, j], words.reshape(-1)), j
 
 
-def four_warps(n: int, call: str, *, begin: str = "wgmma_begin({n}u, c);",
+WARPGROUP = 4 * WARP
+STORES = """for (u32 i = LANE; i < {n}u * 2u; i += WG) {{
+    const u32 at = 128u + 4u * i;
+    wide[i] = U4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
+  }}"""
+COPIES = """for (u32 i = LANE; i < {n}u * 2u; i += WG) copy_async(wide, i, x, 512u + 16u * i);
+  copy_commit();"""
+BULK = """if (LANE == 0u) {{
+    begin_arrivals(there, 0u, 1u);
+    show_arrivals();
+    expect_bytes(there, 0u, {n}u * 32u);
+    copy_in_bulk(wide, 0u, x, 512u, {n}u * 32u, there, 0u);
+  }}"""
+"""How the columns of b come to shared memory."""
+
+
+def four_warps(n: int, call: str, *, fill: str = STORES, begin: str = "wgmma_begin({n}u, c);",
                fence: str = "show_copies();", commit: str = "wgmma_commit();",
                between: str = "") -> str:
-    """A kernel in which one warp stands for all four, which have other rows of a. b lies in shared
-    memory in blocks of eight columns by eight rows, as its descriptor says."""
+    """A kernel in which four warps have the same rows of a; one of them stores what they make. b
+    lies in shared memory in blocks of eight columns by eight rows, as its descriptor says."""
     return f"""
   u32 a[4];
   float c[{n // 2}], before = 0.0f;
-  for (u32 i = 0u; i < 4u; i++) a[i] = x[4u * LANE + i];
+  for (u32 i = 0u; i < 4u; i++) a[i] = x[4u * IN_SUBGROUP + i];
   for (u32 i = 0u; i < {n // 2}u; i++) c[i] = 1.0f;
-  for (u32 i = LANE; i < {2 * n}u; i += 32u) {{
-    const u32 at = 128u + 4u * i;
-    wide[i] = U4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
-  }}
+  {fill.format(n=n)}
   {fence}
   BARRIER();
   {begin.format(n=n)}
@@ -141,6 +154,7 @@ def four_warps(n: int, call: str, *, begin: str = "wgmma_begin({n}u, c);",
   for (u32 i = 0u; i < {n // 2}u; i++) before = max_f32(before, c[i]);
   {between}
   wgmma_wait({n}u, c, 4u, a);
+  if (LANE >= 32u) return;
   for (u32 i = 0u; i < {n // 2}u; i++) y[{n // 2 + 1}u * LANE + i] = as_u32(c[i]);
   y[{n // 2 + 1}u * LANE + {n // 2}u] = as_u32(before);"""
 
@@ -161,7 +175,8 @@ def test_products_of_four_warps_are_there_after_the_wait(call: str, n: int, laun
                                                          ) -> None:
     given, a, b = operands("F16" if call == "wgmma_f16" else "BF16", n, rng)
     n_each = n // 2 + 1
-    y = launch(four_warps(n, call), given, n_each * WARP).view(np.float32).reshape(WARP, n_each)
+    y = launch(four_warps(n, call), given, n_each * WARP, threads=WARPGROUP)
+    y = y.view(np.float32).reshape(WARP, n_each)
     assert np.all(y[:, -1] == 1)
     exact, allowed = a @ b + 1, lost(a, b, 1.0)
     for lane in range(WARP):
@@ -176,12 +191,48 @@ def test_products_of_four_warps_are_there_after_the_wait(call: str, n: int, laun
     ({"commit": ""}, "hasn't waited for products"),
     ({"between": "a[1] = 0u;"}, "changes rows of products"),
     ({"between": "c[1] = 0.0f;"}, "changes sums of products"),
-    ({"between": "wide[LANE] = U4(0u, 0u, 0u, 0u);"}, "race: reads what another thread wrote")])
+    ({"between": "wide[LANE] = U4(0u, 0u, 0u, 0u);"}, "race: writes what another thread reads")])
 def test_a_product_of_four_warps_without_its_order_is_told(fault: dict[str, str], told: str,
                                                            launch: Launch, rng: Rng) -> None:
     given, _, _ = operands("F16", 32, rng)
     with pytest.raises(KernelFault, match=told):
-        launch(four_warps(32, "wgmma_f16", **fault), given, 17 * WARP)
+        launch(four_warps(32, "wgmma_f16", **fault), given, 17 * WARP, threads=WARPGROUP)
+
+
+OVER = "BARRIER(); {} show_copies(); BARRIER();"
+"""Writes b anew between barriers, so that no threads race."""
+
+
+@pytest.mark.parametrize("order", range(3))
+@pytest.mark.parametrize(("fault", "told"), [
+    ({"fill": COPIES, "fence": "", "between": "copy_wait(0u);"}, "before a copy is waited for"),
+    ({"fill": COPIES, "fence": "copy_wait(0u);", "between": "show_copies();"}, "no fence showed"),
+    ({"fill": COPIES, "fence": "show_copies(); copy_wait(0u);"}, "no fence showed"),
+    ({"fill": BULK, "between": "wait_for_arrivals(there, 0u, 0u);"}, "before a copy is waited for"),
+    ({"fence": "", "between": "show_copies(); BARRIER();"}, "no fence showed"),
+    ({"fence": "", "begin": "show_copies(); wgmma_begin({n}u, c);"}, "no fence showed"),
+    ({"between": OVER.format("wide[LANE] = U4(0u, 0u, 0u, 0u);")}, "writes what products under"),
+    ({"between": OVER.format("copy_async(wide, LANE, x, 512u); copy_commit(); copy_wait(0u);")},
+     "writes what products under way"),
+    ({"between": OVER.format(BULK.format(n=32) + "BARRIER(); wait_for_arrivals(there, 0u, 0u);")},
+     "copies to what products under way read")])
+def test_columns_of_a_product_under_way_are_there_from_its_beginning_to_its_end(
+        fault: dict[str, str], told: str, order: int, launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    with pytest.raises(KernelFault, match=told):
+        launch(four_warps(32, "wgmma_f16", **fault), given, 17 * WARP, order, WARPGROUP)
+
+
+@pytest.mark.parametrize("good", [
+    {"fill": COPIES, "fence": "copy_wait(0u); show_copies();"},
+    {"fill": BULK, "begin": "wait_for_arrivals(there, 0u, 0u); wgmma_begin({n}u, c);"},
+    {"between": "wgmma_wait({n}u, c, 4u, a); BARRIER(); wide[LANE] = U4(0u, 0u, 0u, 0u);"}])
+def test_columns_that_come_and_go_in_order_are_no_fault(good: dict[str, str], launch: Launch,
+                                                        rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    text = four_warps(32, "wgmma_f16", **good).replace("{n}", "32")
+    for order in range(3):
+        launch(text, given, 17 * WARP, order, WARPGROUP)
 
 
 TWO_GROUPS = """u32 other[4];
@@ -196,7 +247,8 @@ TWO_GROUPS = """u32 other[4];
 
 def test_a_group_ends_while_another_is_under_way(launch: Launch, rng: Rng) -> None:
     given, a, b = operands("F16", 32, rng)
-    y = launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS), given, 17 * WARP)
+    y = launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS), given, 17 * WARP,
+               threads=WARPGROUP)
     exact, allowed = 2 * (a @ b) + 1, 2 * lost(a, b, 1.0)
     found = y.view(np.float32).reshape(WARP, 17)[:, :2]
     for lane in range(WARP):
@@ -216,7 +268,8 @@ def test_a_group_that_is_used_too_early_is_told(old: str, new: str, told: str, l
     assert TWO_GROUPS.count(old) == 1
     given, _, _ = operands("F16", 32, rng)
     with pytest.raises(KernelFault, match=told):
-        launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS.replace(old, new)), given, 17 * WARP)
+        launch(four_warps(32, "wgmma_f16", between=TWO_GROUPS.replace(old, new)), given, 17 * WARP,
+               threads=WARPGROUP)
 
 
 def test_four_warps_that_do_not_meet_are_told(launch: Launch, rng: Rng) -> None:
@@ -224,8 +277,15 @@ def test_four_warps_that_do_not_meet_are_told(launch: Launch, rng: Rng) -> None:
     text = four_warps(32, "wgmma_f16").replace("  wgmma_commit();",
                                                "  if (LANE < 96u) wgmma_commit();")
     with pytest.raises(KernelFault, match="deadlock"):
-        launch(text.replace("u * LANE", "u * (LANE % 32u)").replace("wide[i] =",
-               "if (LANE < 32u) wide[i] ="), given, 17 * WARP, threads=128)
+        launch(text, given, 17 * WARP, threads=WARPGROUP)
+
+
+def test_four_warps_that_do_not_wait_together_are_told(launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    wait = "if (LANE % 32u < 16u) { wgmma_wait({n}u, c, 4u, a); } else"
+    text = four_warps(32, "wgmma_f16", between=wait).replace("{n}", "32")
+    with pytest.raises(KernelFault, match="deadlock"):
+        launch(text, given, 17 * WARP, threads=WARPGROUP)
 
 
 def test_numbers_of_16_bits_and_neighbours(launch: Launch, rng: Rng) -> None:
@@ -245,3 +305,48 @@ def test_a_warp_that_does_not_meet_is_told(launch: Launch) -> None:
     with pytest.raises(KernelFault, match="deadlock"):
         launch("  if (LANE < 31u) y[LANE] = as_u32(shuffle_xor(1.0f, 1u));",
                np.zeros(1, np.uint32), 32)
+
+
+MEETINGS = {
+    "a shuffle": "own = as_u32(shuffle_xor(as_f32(own), 1u));",
+    "a product": "mma_i8(sums, words, words);",
+    "rows": "load_matrices(words, tile, LANE % 32u);",
+    "a meeting in order": "sync_warp();",
+    "an addition": "own = (u32)subgroup_add(1.0f);",
+    "a maximum": "own = subgroup_max_u32(own);",
+    "a barrier": "BARRIER();"}
+"""What the threads of a warp do together."""
+
+
+def in_calls(meeting: str, calls: str) -> str:
+    """A kernel that ``calls`` a function with the meeting in it."""
+    return f"""
+  u32 own = LANE, words[4] = {{1u, 2u, 3u, 4u}};
+  int sums[4] = {{0, 0, 0, 0}};
+  tile[LANE % 32u] = U4(1u, 2u, 3u, 4u);
+  BARRIER();
+  const auto together = [&]() {{ {MEETINGS[meeting]} }};
+  {calls}
+  y[LANE] = own + words[0] + u32_of(sums[0]);"""
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_threads_that_meet_in_other_calls_are_told(meeting: str, launch: Launch) -> None:
+    x = np.zeros(1, np.uint32)
+    launch(in_calls(meeting, "together(); together();"), x, WARP)
+    with pytest.raises(KernelFault, match=r"deadlock.* by another call"):
+        launch(in_calls(meeting, "if (LANE % 2u > 0u) { together(); } else { together(); }"), x,
+               WARP)
+
+
+@pytest.mark.parametrize("meeting", ["a shuffle", "a product", "rows", "a meeting in order",
+                                     "a maximum"])
+def test_a_warp_of_fewer_threads_is_told(meeting: str, launch: Launch) -> None:
+    with pytest.raises(KernelFault, match="not all threads are there"):
+        launch(in_calls(meeting, "together();"), np.zeros(1, np.uint32), 48, threads=48)
+
+
+def test_three_warps_that_multiply_as_four_are_told(launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    with pytest.raises(KernelFault, match="not all threads are there"):
+        launch(four_warps(32, "wgmma_f16"), given, 17 * WARP, threads=96)

@@ -20,17 +20,20 @@ struct Cell {
 // MANY. `fences`: how many fences for the matrix units its writer
 // had passed. `phase`: where it arrived by a bulk copy, the number of phases that its barrier
 // `arrival` had ended then, counted from 1. `readers`: the place of notes on who read it.
+// `products`: how many products that are under way read it.
 struct SharedCell : Cell {
-  u32 met, met_read, read_by, fences, arrival, phase, readers;
+  u32 met, met_read, read_by, fences, arrival, phase, readers, products;
 };
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
 
+// `there`: for each word whether it is part of anything; null: all are.
 struct Argument {
   unsigned char *data;
   u64 n_bytes;
   u32 kind;
   Cell *cells;
+  const unsigned char *there;
 };
 
 struct Shared {
@@ -38,9 +41,19 @@ struct Shared {
   SharedCell *cells;
 };
 
-// The thread that runs now. `meets`: how often its warp has met in order.
+// What a copy reads: bytes from byte `at` of an argument on. There are no cells where nothing is
+// written.
+struct Source {
+  const unsigned char *data;
+  Cell *cells;
+  const char *name;
+  u64 at;
+};
+
+// The thread that runs now. `meets`: how often its warp has met in order. `has_frames`: its code
+// keeps a pointer to the frame of each call, and each call of its text is one of the code.
 struct Thread {
-  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets;
+  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences, meets, has_frames;
 };
 
 extern "C" {
@@ -57,17 +70,17 @@ void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const cha
 float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16);
 void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
-Shared shared_array(u64 n_elements, u64 element_bytes);
-void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at);
+Shared shared_array(u64 n_elements, u64 element_bytes, const char *name);
+void copy_later(void *to, Source from, SharedCell *cell, const char *name, u64 at);
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);
 void pass_fence();
-u32 fences_of(u32 number);
+u32 shown_fences_of(u32 number);
 void begin_phases(void *at, u32 n_arrivals, const char *name, u64 i);
 void show_phases();
 void arrive(void *at, u32 n_bytes, const char *name, u64 i);
 void wait_for_phase(void *at, u32 parity, const char *name, u64 i, const char *file, int line);
-void copy_in_bulk(void *to, const void *from, u32 n, SharedCell *cells, const char *name, u64 first,
+void copy_in_bulk(void *to, Source from, u32 n, SharedCell *cells, const char *name, u64 first,
                   void *at);
 void read_arrived(SharedCell &cell, const char *name, u64 at);
 }
@@ -86,6 +99,25 @@ inline void write_global(Cell &cell, const char *name, u64 at) {
     fault("race: writes what another thread reads", name, at, cell.reader);
   }
   cell.writer = thread.number;
+}
+
+// A copy reads at any time from its beginning to its end, so that no thread may write there in the
+// launch: also not the one that copies, before or meanwhile.
+inline void read_source(const Source &from, u64 n) {
+  for (u64 i = 0; from.cells && i < n; i += CELL_BYTES) {
+    Cell &cell = from.cells[i / CELL_BYTES];
+    if (cell.writer == thread.number) {
+      fault("race: copies what the same thread wrote", from.name, from.at + i, cell.writer);
+    }
+    read_global(cell, from.name, from.at + i);
+  }
+}
+
+inline void tell_written(const Source &from, u64 n) {
+  for (u64 i = 0; from.cells && i < n; i += CELL_BYTES) {
+    const u32 writer = from.cells[i / CELL_BYTES].writer;
+    if (writer) fault("race: writes what a copy reads", from.name, from.at + i, writer);
+  }
 }
 
 // Shared memory: threads may meet if there is a barrier between, and those of a warp if it met in
@@ -125,6 +157,7 @@ inline void write_shared(SharedCell &cell, const char *name, u64 at) {
   } else if (cell.reader && cell.reader != thread.number && !was_read_before(cell)) {
     fault("race: writes what another thread reads", name, at, cell.reader);
   }
+  if (cell.products) fault("writes what products under way read:", name, at, 0);
   cell.writer = thread.number;
   cell.written = thread.epoch;
   cell.met = thread.meets;
@@ -133,10 +166,10 @@ inline void write_shared(SharedCell &cell, const char *name, u64 at) {
 }
 
 // A read by matrix units that read shared memory themselves: they see what threads stored, or
-// copied, once these have passed a fence.
+// copied, once these have passed a fence, and then a barrier.
 inline void read_by_units(SharedCell &cell, const char *name, u64 at) {
   read_shared(cell, name, at);
-  if (!cell.arrival && cell.writer && fences_of(cell.writer) <= cell.fences) {
+  if (!cell.arrival && cell.writer && shown_fences_of(cell.writer) <= cell.fences) {
     fault("multiplies what no fence showed the matrix units:", name, at, cell.writer);
   }
 }

@@ -62,6 +62,7 @@ struct Argument {
   u64 n_bytes;
   u32 kind;
   void *cells;
+  const u8 *there;
 };
 
 struct Function {
@@ -116,7 +117,8 @@ struct Failure {
 };
 
 using Compile = const char *(*)(const char *text, const char *options);
-using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32, bool);
+using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32, bool,
+                        u32);
 using FaultText = const char *(*)(u32);
 using Watch = void (*)(void (*)(u64 begin, u64 end, u32 is_written));
 
@@ -328,21 +330,24 @@ static void run_kernel(const Launch &launch) {
   for (size_t i = 0; i < values.size(); i++) {
     const u32 kind = launch.function->argument_bytes[i];
     if (!is_pointer(kind)) {
-      arguments.push_back({values[i].data(), values[i].size(), 2, nullptr});
+      arguments.push_back({values[i].data(), values[i].size(), 2, nullptr, nullptr});
       continue;
     }
     u64 at, end = 0;
     memcpy(&at, values[i].data(), 8);
     if (!lives({at, at + 1}, "a kernel", false, launch.function->device)) return;
     block_of(at, &end);
-    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr});
+    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr,
+                         nullptr});
   }
   running_use.what = launch.function->name;
   watch([](u64 begin, u64 end, u32 is_written) {
     touch(begin, end, is_written, running_use, running->clock);
   });
+  const bool may_ask = launch.function->may_take > UNASKED;
   const u32 n = run_grid(launch.function->entry, arguments.data(), u32(arguments.size()),
-                         launch.groups, launch.threads, 0, 1, true);
+                         launch.groups, launch.threads, 0, 1, true,
+                         may_ask ? MOST_LAUNCHED : UNASKED);
   watch(nullptr);
   for (u32 i = 0; i < n; i++) fault("a kernel: %s", fault_text(i));
 }
