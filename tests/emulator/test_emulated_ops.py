@@ -24,7 +24,7 @@ RAN_BY = "emulator"
 PLAIN: frozenset[str] = frozenset()
 MATRICES = FEATURES | {"mma"}
 FOUR_WARPS = MATRICES | {"wgmma"}
-PARTS = {"attention": 4, "linear": 4}
+PARTS = {"attention": 4, "linear": 4, "moe": 4}
 """Tests that an op's cases are divided into, since their kernels take long to compile: make test
 runs the first part, make long the others."""
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
