@@ -55,6 +55,9 @@ struct Object {
   int64_t code = 0;
 };
 
+// The memory of a workgroup.
+constexpr u32 SHARED_BYTES = 32 << 10;
+
 struct Machine {
   std::string log;
   std::map<std::string, long> live;
@@ -62,7 +65,7 @@ struct Machine {
   std::map<std::string, Object *> classes;
   void *(*compile)(const char *text) = nullptr;
   u32 (*run_grid)(void (*)(const emulator::Argument *), emulator::Argument *, u32, const u32 *, u32,
-                  u32, u32, bool) = nullptr;
+                  u32, u32, bool, u32) = nullptr;
   std::string compiler_says, interrupted, awaited;
   void (*meanwhile)() = nullptr;
   u64 n_left = 0;
@@ -175,7 +178,7 @@ bool device_family(Id, Sel, int64_t family) { return machine().family && family 
 u64 device_working_set(Id, Sel) { return machine().most_bytes; }
 u64 device_allocated(Id, Sel) { return machine().allocated; }
 u64 device_longest(Id, Sel) { return machine().most_bytes / 2; }
-u64 device_shared(Id, Sel) { return 32 << 10; }
+u64 device_shared(Id, Sel) { return SHARED_BYTES; }
 Id device_queue(Id, Sel) { return make("MTLCommandQueue"); }
 
 Id device_buffer(Id, Sel, u64 n, u64 options) {
@@ -302,7 +305,10 @@ void compute_dispatch(Id self, Sel, Size groups, Size threads) {
       all[i] = {reinterpret_cast<unsigned char *>(&bytes[0]), bytes.size(), 2, nullptr};
     }
     const u32 grid[3] = {u32(groups.width), u32(groups.height), u32(groups.depth)};
-    machine().run_grid(entry, all.data(), u32(all.size()), grid, u32(threads.width), 0, 1, false);
+    if (machine().run_grid(entry, all.data(), u32(all.size()), grid, u32(threads.width), 0, 1,
+                           false, SHARED_BYTES)) {
+      fail("a kernel's threads wait for ever, or take too much memory of a workgroup");
+    }
   });
 }
 
