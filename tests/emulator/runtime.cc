@@ -477,6 +477,7 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
   launch.kernel = kernel;
   launch.arguments = arguments;
   thread.n_threads = n_threads;
+  thread.has_frames = 0;  // a kernel that has them says so
   memcpy(thread.n_groups, n_groups, sizeof thread.n_groups);
   std::vector<u32> groups(n_groups[0] * n_groups[1] * n_groups[2]);
   for (u32 i = 0; i < groups.size(); i++) {

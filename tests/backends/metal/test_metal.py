@@ -20,6 +20,7 @@ from backends._gpu.storing import Norming, Storing
 from backends.metal.faking import GIB, Fake, faked
 from cases import running
 from cases.base import Maker
+from emulator.backend import EmulatorBackend
 from engine.test_fork import in_child
 from unladen import Model
 from unladen.backends._gpu import c_texts
@@ -70,6 +71,12 @@ def test_ops(fake: Fake, op: str, rng: Rng) -> None:
             running.check(case, bench.run(), precise=False, what="metal")
             n += 1
     assert n
+
+
+def test_threads_meet_after_kernels_that_keep_frames(fake: Fake, rng: Rng) -> None:
+    """Those of the emulator do, and the fake's don't."""
+    running.Bench(EmulatorBackend(), next(cases.registry()["argmax"](rng))).run()
+    test_ops(fake, "argmax", rng)
 
 
 @pytest.mark.parametrize("style", ["norm", "neox"])
