@@ -88,11 +88,12 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 
 @dataclass
 class EmulatorProgram:
-    """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
-    given just the rows that a value has in the step, so what it reads or writes beyond them is out
-    of bounds. The arrays of the step have gaps between them. The first order and the seeds follow
-    from NumPy's own generator, and so from the seed that a test prints. ``ran``: the dispatches
-    that any step so far needed, by number."""
+    """A segment's dispatches, each of which is compiled for the first step that needs it. In the
+    checking mode each run takes the next order, and a kernel is given just the rows that a value
+    has in the step, so what it reads or writes beyond them is out of bounds. The arrays of the step
+    have gaps between them. The first order and the seeds follow from NumPy's own generator, and so
+    from the seed that a test prints. ``ran``: the dispatches that any step so far needed, by
+    number."""
 
     target: Emulated
     segment: Segment
@@ -108,7 +109,6 @@ class EmulatorProgram:
         self.rng = np.random.default_rng(np.random.randint(1 << 31))
         self.n_run = int(self.rng.integers(len(ORDERS)))
         self.sources = [self._source(d) for d in self.lowered.dispatches]
-        build.prepare((source.text for source in self.sources), self.mode)
 
     def run(self) -> Size:
         words, size = self.step.pack()
@@ -122,12 +122,13 @@ class EmulatorProgram:
             given = step_bytes(self.segment)
             words, of_arrays = with_gaps(self.step, words)
             there = {"step": of_arrays}
-        for i, d in enumerate(self.lowered.dispatches):
-            groups = d.grid(size)
-            if groups is not None:
-                self.ran[i] = d
-                memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
-                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)}, there)
+        needed = {i: (d, groups) for i, d in enumerate(self.lowered.dispatches)
+                  if (groups := d.grid(size)) is not None}
+        build.prepare((self.sources[i].text for i in needed if i not in self.ran), self.mode)
+        for i, (d, groups) in needed.items():
+            self.ran[i] = d
+            memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
+            self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)}, there)
         self.n_run += 1
         return size
 

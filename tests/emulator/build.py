@@ -93,20 +93,32 @@ def processor() -> str:
                           capture_output=True, text=True, check=True).stdout
 
 
+@functools.cache
+def headers(folder: str) -> str:
+    """A hash of the headers in the folder: ``*.h``, and files without a suffix as the system's."""
+    found = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        if path.is_file() and path.suffix in ("", ".h"):
+            found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
 def library(text: str, folder: Path, *more: str, by: str = "") -> Path:
-    """The library made of ``text``, whose includes are in ``folder``, by g++ with its :func:`flags`
-    and ``more``, or ``by`` another compiler with only these. Raises AssertionError with the
-    compiler's messages."""
-    all_flags = more if by else (*flags(), *more)
-    key = hashlib.sha256("\0".join([text, processor(), by, *all_flags]).encode()).hexdigest()[:24]
+    """The library made of ``text``, whose includes are in ``folder`` and those that flags name, by
+    g++ with its :func:`flags` and ``more``, or ``by`` another compiler with only these. It is made
+    anew where a header changes. Raises AssertionError with the compiler's messages."""
+    all_flags = (f"-I{folder}", *(more if by else (*flags(), *more)))
+    included = [headers(flag[2:]) for flag in all_flags if flag.startswith("-I")]
+    key = hashlib.sha256("\0".join([text, processor(), by, *all_flags, *included]).encode()
+                         ).hexdigest()[:24]
     made = CACHE / f"{key}.so"
     if not made.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         own = f"{key}.{os.getpid()}.{threading.get_ident()}"
         source, part = CACHE / f"{own}.cc", CACHE / f"{own}.so"
         source.write_text(text)
-        done = subprocess.run([by or compiler(), f"-I{folder}", str(source), "-o", str(part),
-                               *all_flags], capture_output=True, text=True)
+        done = subprocess.run([by or compiler(), str(source), "-o", str(part), *all_flags],
+                              capture_output=True, text=True)
         source.unlink()
         assert done.returncode == 0, done.stderr
         part.replace(made)
@@ -116,10 +128,8 @@ def library(text: str, folder: Path, *more: str, by: str = "") -> Path:
 @functools.cache
 def runtime() -> Any:
     """The runtime, whose functions the kernels find."""
-    text = (HERE / "runtime.cc").read_text()
-    for name in ("types.h", "calls.h", "matrices.h", "phases.h"):
-        text = text.replace(f'#include "{name}"', (HERE / name).read_text())
-    loaded = ctypes.CDLL(str(library(text, HERE, "-O2", FRAMES)), ctypes.RTLD_GLOBAL)
+    made = library((HERE / "runtime.cc").read_text(), HERE, "-O2", FRAMES)
+    loaded = ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL)
     loaded.fault_text.restype = ctypes.c_char_p
     return loaded
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from emulator import backend, build
+from emulator import build
 from emulator.backend import run
-from emulator.small import WARP, Array, Launch, Ran
+from emulator.small import WARP, Array, Launch
 from unladen.backends._gpu import c_texts
-from unladen.backends._gpu.dispatch import Lowered
-from unladen.backends._gpu.step import Step
-from unladen.backends._gpu.target import Target
-from unladen.backends.base import Segment
 
 
 @pytest.fixture(autouse=True)
@@ -39,19 +34,3 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
                      "y": y.view(np.uint8)}, (1, 1, 1), threads, order, 1)
         return y
     return go
-
-
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """The kernels that the step of the last case needs. The emulator compiles no others."""
-    whole, found = backend.lower, Ran()
-
-    def lower(target: Target, segment: Segment) -> Lowered:
-        lowered = whole(target, segment)
-        _, size = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads,
-                       lowered.tile_tokens, lowered.split_keys).pack()
-        kept = [d for d in lowered.dispatches if d.grid(size) is not None]
-        found[:] = [(d.kernel, d.constants) for d in kept]
-        return replace(lowered, dispatches=kept)
-    monkeypatch.setattr(backend, "lower", lower)
-    return found

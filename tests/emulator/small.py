@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from unladen.backends._gpu.target import Constants
-
 Array = npt.NDArray[Any]
 WARP = 32
 Launch = Callable[..., Array]
 """Runs a kernel; see the fixture ``launch``."""
-Ran = list[tuple[str, Constants]]
-"""Kernels and their constants; see the fixture ``ran``."""

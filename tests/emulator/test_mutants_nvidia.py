@@ -98,7 +98,7 @@ def places(file: str, fault: str) -> list[Mutant]:
     found = {(m.file, m.text): m for kernel in sorted(c_texts.NVIDIA_ONLY | {
         "attention_join", "matvec"}) for m in mutants(kernel, fault)}
     return [m for m in found.values() if m.file == file and (
-        file not in test_mutants.FILES or m.line.startswith(test_mutants.BY_JOINED[1:]))]
+        file not in test_mutants.FILES or m.line.startswith(test_mutants.BY_ROUNDED))]
 
 
 def test_every_file_has_cases() -> None:

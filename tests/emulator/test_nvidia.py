@@ -16,7 +16,6 @@ from cases import moe, running
 from cases.base import Case, Maker
 from emulator import build
 from emulator.backend import FEATURES, ORDERS, EmulatorBackend, EmulatorProgram
-from emulator.small import Ran
 from unladen import quants
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.dispatch import Dispatch
@@ -47,16 +46,20 @@ def product(quant: str, n_tokens: int, rng: Rng, n_out: int = 80, n_in: int = 25
                            "b0": m.weight("b0", n_out)})
 
 
-def run(case: Case, backend: EmulatorBackend | None = None, *, precise: bool = False
-        ) -> set[str]:
-    """The kernels that ran within the bound, in each order of threads."""
-    backend = backend or EmulatorBackend(MATRICES)
+def dispatched(case: Case, backend: EmulatorBackend, *, precise: bool = False) -> list[Dispatch]:
+    """What ran within the bound, in each order of threads."""
     bench = running.Bench(backend, case, BackendOptions(precise=precise))
     for _ in ORDERS:
         running.check(case, bench.run(), precise=precise, what="emulator")
     assert isinstance(bench.program, EmulatorProgram)
-    _, size = bench.program.step.pack()
-    return {d.kernel for d in bench.program.lowered.dispatches if d.grid(size) is not None}
+    return list(bench.program.ran.values())
+
+
+def run(case: Case, backend: EmulatorBackend | None = None, *, precise: bool = False
+        ) -> set[str]:
+    """The kernels that ran within the bound, in each order of threads."""
+    found = dispatched(case, backend or EmulatorBackend(MATRICES), precise=precise)
+    return {d.kernel for d in found}
 
 
 def kernel_for(n_tokens: int, *, coded: bool) -> str:
@@ -314,13 +317,11 @@ def test_experts(gate: str, down: str, twists: tuple[str, ...], features: frozen
 @pytest.mark.parametrize(("gate", "down", "twists"), [
     ("Q8_0", "Q4_0", ("gate_up", "up_b")), ("F16", "Q8_0", ())])
 def test_experts_whose_last_tile_has_few_rows(gate: str, down: str, twists: tuple[str, ...],
-                                              features: frozenset[str], rng: Rng, ran: Ran) -> None:
+                                              features: frozenset[str], rng: Rng) -> None:
     """No matrix has a multiple of the 128 rows of a tile."""
     case = moe.one(rng, 10, 3, 2, "silu", gate, down, twists=twists, sizes=(192, 320))
-    backend = EmulatorBackend(features)
-    assert backend.supports(backend.target.device, case.node)
-    running.check(case, running.Bench(backend, case).run(), precise=False, what="emulator")
-    assert [constants["TM"] for kernel, constants in ran if kernel == "moe_mma"] == [128, 128]
+    ran = dispatched(case, EmulatorBackend(features))
+    assert [d.constants["TM"] for d in ran if d.kernel == "moe_mma"] == [128, 128]
 
 
 def attention(rng: Rng, n_tokens: int, n_heads: int, n_kv: int, k_dim: int, v_dim: int,

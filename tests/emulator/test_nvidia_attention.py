@@ -12,8 +12,7 @@ import pytest
 from cases.attention import divided
 from cases.base import Case
 from emulator.backend import FEATURES, EmulatorBackend
-from emulator.small import Ran
-from emulator.test_nvidia import attention, run
+from emulator.test_nvidia import attention, dispatched
 from unladen.backends._gpu.target import Constants
 
 Rng = np.random.Generator
@@ -45,13 +44,12 @@ def drawn(make: Callable[[], Case], *, in_blocks: bool) -> Case:
     ({**LATER, **CHUNKED}, {"BOTH_SIDES", "CHUNKED"}),
     ({**LATER, **SYMMETRIC, **CAPPED}, {"BOTH_SIDES", "SYMMETRIC", "SOFTCAP", "ALIBI"})],
     ids=lambda each: "-".join(sorted(each)) if isinstance(each, set) else "")
-def test_keys_of_a_prefill(attrs: Mapping[str, Any], used: set[str], rng: Rng,
-                           ran: Ran) -> None:
+def test_keys_of_a_prefill(attrs: Mapping[str, Any], used: set[str], rng: Rng) -> None:
     history = 0 if "causal" in attrs else 50
     case = drawn(lambda: attention(rng, 70, 4, 1, 32, 48, history, **attrs),
                  in_blocks=bool(rng.random() < 0.5))
-    assert run(case, EmulatorBackend(MATRICES)) == {"attention_mma"}
-    assert [flags(constants) for _, constants in ran] == [used]
+    (only,) = dispatched(case, EmulatorBackend(MATRICES))
+    assert only.kernel == "attention_mma" and flags(only.constants) == used
 
 
 @pytest.mark.parametrize(("n_heads", "n_kv_heads", "attrs", "used"), [
@@ -61,12 +59,12 @@ def test_keys_of_a_prefill(attrs: Mapping[str, Any], used: set[str], rng: Rng,
     (10, 2, {**CAPPED, "sinks": True}, {"SOFTCAP", "ALIBI", "SINKS"})],
     ids=lambda each: "-".join(sorted(each)) if isinstance(each, set) else str(each)[:2])
 def test_shares_of_keys(n_heads: int, n_kv_heads: int, attrs: Mapping[str, Any], used: set[str],
-                        rng: Rng, ran: Ran) -> None:
+                        rng: Rng) -> None:
     """Also where the window leaves a workgroup no key, and where two workgroups take the heads of a
     key head."""
     for in_blocks in (True, False):
         case = drawn(lambda: divided(rng, 64, n_heads, n_kv_heads, **attrs), in_blocks=in_blocks)
-        assert run(case, EmulatorBackend(MATRICES)) == {"attention_mma", "attention_join"}
-        (constants,) = (each for kernel, each in ran if kernel == "attention_mma")
-        assert flags(constants) == {"SPLIT", "DECODE", *used}
-        assert bool(constants["BLOCK_TILES"]) == in_blocks
+        shares, join = dispatched(case, EmulatorBackend(MATRICES))
+        assert (shares.kernel, join.kernel) == ("attention_mma", "attention_join")
+        assert flags(shares.constants) == {"SPLIT", "DECODE", *used}
+        assert bool(shares.constants["BLOCK_TILES"]) == in_blocks

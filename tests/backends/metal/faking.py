@@ -28,9 +28,7 @@ class Fake:
     def __init__(self) -> None:
         if platform.machine() != "x86_64":
             pytest.skip("the fake's objc_msgSend is written for x86-64")
-        types = (build.HERE / "types.h").read_text()
-        text = (HERE / "fake.cc").read_text().replace('#include "types.h"', types)
-        self.path = str(build.library(text, build.HERE, "-O1"))
+        self.path = str(build.library((HERE / "fake.cc").read_text(), build.HERE, "-O1"))
         self.library = ctypes.CDLL(self.path)
         self.kernels: list[Any] = []
         for name, types_of in {"says": (None, c_char_p), "fail": (None, c_int64),

@@ -4,7 +4,6 @@ emulator."""
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 import shutil
 import subprocess
@@ -56,14 +55,6 @@ def said_of(text: str) -> str:
     return done.stderr or ("failed" if done.returncode else "")
 
 
-@functools.cache
-def headers() -> str:
-    """A number for what the texts include, so that a library is made anew where that changes."""
-    paths = sorted(path for path in (HERE / "include").rglob("*") if path.is_file())
-    parts = [path.read_bytes() for path in (*paths, build.HERE / "types.h")]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
-
-
 def compiled(text: str) -> Path:
     """A library with the function kernel_entry, which runs the kernel in a thread of the
     emulator. Raises AssertionError with the compiler's messages."""
@@ -73,7 +64,7 @@ def compiled(text: str) -> Path:
              "STRUCT": "*(const {} *)a[{}].data"}
     arguments = [kinds[kind].format(of, i) for kind, i, of in
                  re.findall(r"(\w+)_PARAM\((\d+), (\w+), \w+\)", params[1])]
-    whole = f"{for_clang(text)}{ENTRY % ', '.join(arguments)}// {headers()}\n"
+    whole = for_clang(text) + ENTRY % ", ".join(arguments)
     flags = (*FLAGS, "-DEMULATED", "-O1", "-march=native", "-ffp-contract=off", "-shared", "-fPIC",
              "-fno-strict-aliasing")
     return build.library(whole, build.HERE, *flags, by=compiler())
