@@ -115,6 +115,34 @@ def fill(plan: Plan, tokens: list[int], start: int, table: tuple[int, ...] = (3,
     batch.n_tokens, batch.n_outputs, batch.n_seqs = n, len(rows), 1
 
 
+def steady(draw: Callable[[], Path], tokens: list[int], feed: Feed, rng: np.random.Generator,
+           close: float) -> Tiny:
+    """The first model drawn whose logits depend little enough on roundings to be compared.
+
+    Random weights may amplify a rounding: a softmax near its limit does, and two experts whose
+    shares are nearly the same change places. The norms' weights are changed by at most 2**-20, more
+    than a product's roundings move its sum. A model passes if this moves no logit by a sixth of
+    ``close``, a share of the largest logit: computing in another order then stays within
+    ``close``, and what is wrong doesn't."""
+    for _ in range(100):
+        tiny = open_tiny(draw())
+
+        def moved(name: str, tiny: Tiny = tiny) -> Bytes:
+            data = tiny.data(name)
+            if "norm" not in name:
+                return data
+            weights = data.view(np.float32)
+            by = 1 + 2.0 ** -20 * rng.uniform(-1, 1, weights.shape)
+            return (weights * by).astype(np.float32).view(np.uint8)
+        blueprint = make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(("reference:0",)))
+        whole = feed(tiny.made(blueprint).main, tokens)
+        others = [feed(one_plan(blueprint, moved).main, tokens) for _ in range(3)]
+        if max(np.abs(other - whole).max() for other in others) < close / 6 * np.abs(whole).max():
+            return tiny
+        tiny.file.close()
+    raise AssertionError("every one of 100 models amplifies roundings")
+
+
 Allocated = dict[tuple[str, str], int]
 
 

@@ -14,7 +14,7 @@ from delayed import DelayedBackend, Event
 from delayed import delayed as delayed
 from factory import Shape, write_model
 from tiny_model import N_VOCAB
-from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
+from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, steady
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Buffer, Program
 from unladen.errors import BackendNotInitialised
@@ -72,8 +72,9 @@ def test_a_device_goes_on_before_the_host_waits(
     """Device and host both have experts of a layer: the device begins with its own experts while
     its values are on their way to the host."""
     shape = Shape("qwen3moe", n_layers=3, n_embd=64, n_experts=4, k_dim=16)
-    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape))
     tokens = [t % shape.n_vocab for t in tokens]
+    tiny = steady(lambda: write_model(tmp_path / "m.gguf", rng, shape), tokens, feed,
+                  rng, CLOSE)
     place = PlaceOptions(n_gpu_layers="all", expert_split=[0.5, 0.5], stream_weights=False)
     plan = tiny.plan("delayed:0", "cpu:0", place=place, backend=BackendOptions(precise=True))
     steps = plan.blueprint.steps
@@ -176,9 +177,10 @@ def test_the_device_works_while_the_host_computes_experts(
         delayed: DelayedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trace of a step: each layer's shared experts are begun and done on the device before the
     host has ended the routed ones, which it holds open until then."""
-    tiny = open_tiny(shared_experts.write(tmp_path / "m.gguf", rng))
     shape = shared_experts.SHARED_EXPERTS
     tokens = [t % shape.n_vocab for t in tokens]
+    tiny = steady(lambda: shared_experts.write(tmp_path / "m.gguf", rng), tokens, feed,
+                  rng, CLOSE)
     cpu = backend_of("cpu")
     run, n_runs = cpu.run, 0
 

@@ -17,7 +17,7 @@ from delayed import DelayedBackend, DelayedBuffer
 from delayed import delayed as delayed
 from emulator.backend import FEATURES_VARIABLE, MODE_VARIABLE, plugged_in
 from factory import Shape, write_model
-from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
+from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, steady
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
 from unladen.errors import BackendNotInitialised, UnsupportedOp
@@ -37,12 +37,17 @@ CLOSE = 1e-5
 PLAIN = Shape("qwen3moe", n_layers=3, n_embd=64, n_experts=7, n_used=3, k_dim=16)
 
 
+@pytest.fixture
+def tokens(tokens: list[int]) -> list[int]:
+    return [t % PLAIN.n_vocab for t in tokens]
+
+
 @pytest.fixture(params=["plain", "shared"])
-def model(request: pytest.FixtureRequest, tmp_path: Path, rng: np.random.Generator
-          ) -> Iterator[Tiny]:
+def model(request: pytest.FixtureRequest, tmp_path: Path, rng: np.random.Generator, feed: Feed,
+          tokens: list[int]) -> Iterator[Tiny]:
     path = tmp_path / "m.gguf"
-    found = open_tiny(write_model(path, rng, PLAIN) if request.param == "plain" else
-                      shared_experts.write(path, rng))
+    found = steady(lambda: write_model(path, rng, PLAIN) if request.param == "plain" else
+                   shared_experts.write(path, rng), tokens, feed, rng, CLOSE)
     yield found
     found.file.close()
 
@@ -68,7 +73,6 @@ def shuffle(layer: LayerCache, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("device", ["delayed:0", "opencl:0", "wgpu:0"])
 def test_any_residency_computes_the_same(model: Tiny, tokens: list[int], feed: Feed, device: str,
                                          delayed: DelayedBackend, rng: np.random.Generator) -> None:
-    tokens = [t % 256 for t in tokens]
     expected = feed(model.plan("reference:0"), tokens)
     for n in (1, 3, 99):
         plan = planned(model, device, n)
@@ -99,8 +103,9 @@ def test_experts_are_replaced_in_the_formats_of_the_device(
     monkeypatch.setenv(FEATURES_VARIABLE, "subgroups,int_dot,mma")
     monkeypatch.setenv(MODE_VARIABLE, "fast")
     shape = replace(PLAIN, n_embd=256, n_ff=256, n_layers=2, k_dim=64)
-    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
     tokens = rng.integers(10, 250, 6).tolist()
+    tiny = steady(lambda: write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tokens, feed,
+                  rng, CLOSE)
     with plugged_in():
         plan = planned(tiny, "emulator:0", 3)
         layers = list(plan.experts.layers.values())
@@ -194,7 +199,7 @@ def test_experts_that_are_used_come_and_others_go(
 
 def test_what_steps_choose_is_noted(model: Tiny, tokens: list[int], delayed: DelayedBackend
                                     ) -> None:
-    plan, tokens = planned(model, "delayed:0", 3), [t % 256 for t in tokens]
+    plan = planned(model, "delayed:0", 3)
     fill(plan, tokens[:9], 0)
     plan.run()
     for layer in plan.experts.layers.values():
@@ -211,7 +216,7 @@ def test_a_replacement_that_is_interrupted(model: Tiny, tokens: list[int], feed:
                                            delayed: DelayedBackend,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     """Its slot counts as empty until the next step begins, whatever was copied."""
-    plan, tokens = planned(model, "delayed:0", 3), [t % 256 for t in tokens]
+    plan = planned(model, "delayed:0", 3)
     expected = feed(model.plan("reference:0"), tokens)
     layer = next(iter(plan.experts.layers.values()))
     write, n = delayed.write, 0
@@ -243,7 +248,6 @@ def test_prompts_stream_what_is_cold(model: Tiny, tokens: list[int], feed: Feed,
     assert plan.blueprint.streamed is not None
     assert any(isinstance(s, FetchStep) for s in plan.blueprint.streamed.steps)
     assert not any(isinstance(s, NoteStep) for s in plan.blueprint.streamed.steps)
-    tokens = [t % 256 for t in tokens]
     expected = feed(model.plan("reference:0"), tokens)
     for _ in range(3):
         got = feed(plan, tokens)
@@ -255,7 +259,6 @@ def test_prompts_stream_what_is_cold(model: Tiny, tokens: list[int], feed: Feed,
 def test_the_next_plan_takes_the_cache_over(model: Tiny, tokens: list[int], feed: Feed,
                                             delayed: DelayedBackend, rng: np.random.Generator
                                             ) -> None:
-    tokens = [t % 256 for t in tokens]
     place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=3, stream_weights=False)
     options = PlanOptions(("delayed:0", "cpu:0"), place, BackendOptions(precise=True))
     first = model.made(make_blueprint(model.graph, LIMITS, LAYOUT, options))

@@ -12,7 +12,7 @@ import pytest
 from factory import Shape, write_model
 from schedule.cut.test_shard import DEVICES, ROUNDINGS, check_order
 from schedule.paper import graph_of, paper_file
-from tiny_plan import LAYOUT, LIMITS, Feed, open_tiny
+from tiny_plan import LAYOUT, LIMITS, Feed, steady
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Device
@@ -52,9 +52,10 @@ def divided(graph: Graph, n_devices: int, **options: Any) -> tuple[Graph, dict[N
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.arch}-{s.n_experts}")
 def test_same_logits(tmp_path: Path, rng: np.random.Generator, tokens: list[int], feed: Feed,
                      shape: Shape, quant: str) -> None:
-    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
     precise = BackendOptions(precise=True)
     tokens = [t % shape.n_vocab for t in tokens]
+    tiny = steady(lambda: write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tokens, feed,
+                  rng, ROUNDINGS * 2.0 ** -24)
     whole = feed(tiny.plan("cpu:0", backend=precise), tokens)
     for n, mode in ((2, "layer"), (3, "layer"), (3, "row"), (2, "tensor")):
         place = PlaceOptions(expert_split=shares_of(rng, n), split_mode=mode)

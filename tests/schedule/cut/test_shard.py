@@ -11,7 +11,7 @@ import pytest
 
 from factory import Shape, write_model
 from schedule.paper import graph_of, paper_file
-from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, one_plan, open_tiny
+from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, one_plan, open_tiny, steady
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
 from unladen.errors import InvalidArgument
@@ -41,9 +41,10 @@ def plan_options(mode: str, rng: np.random.Generator, n: int) -> PlaceOptions:
 @pytest.mark.parametrize("mode", ["row", "tensor"])
 def test_same_logits(tmp_path: Path, rng: np.random.Generator, tokens: list[int], feed: Feed,
                      mode: str, shape: Shape, quant: str) -> None:
-    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
     precise = BackendOptions(precise=True)
     tokens = [t % shape.n_vocab for t in tokens]
+    tiny = steady(lambda: write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tokens, feed,
+                  rng, ROUNDINGS * 2.0 ** -24)
     whole = feed(tiny.plan("cpu:0", backend=precise), tokens)
     for n in (2, 3):
         options = plan_options(mode, rng, n)

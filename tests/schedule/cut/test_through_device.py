@@ -16,7 +16,7 @@ from delayed import delayed as delayed
 from factory import Shape, write_model
 from schedule.cut.test_shard import ROUNDINGS
 from schedule.paper import graph_of, paper_file
-from tiny_plan import Feed, Tiny, fill, open_tiny
+from tiny_plan import Feed, Tiny, fill, steady
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Buffer, Device, KVLayout, Program
 from unladen.errors import BackendNotInitialised, Cancelled, InvalidArgument
@@ -279,8 +279,9 @@ def test_same_logits_on_a_gpu(tmp_path: Path, rng: np.random.Generator, tokens: 
                               feed: Feed, gpu: str, shape: Shape, quant: str) -> None:
     """The same logits whatever is offloaded, also in a small step after large ones, which reads
     their cache."""
-    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
     tokens = [t % shape.n_vocab for t in tokens]
+    tiny = steady(lambda: write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tokens, feed,
+                  rng, ROUNDINGS * 2.0 ** -24)
     whole = feed(tiny.plan("reference:0"), tokens)
     for n in range(shape.n_layers):
         options = PlaceOptions(n_gpu_layers=n, stream_weights=True)
