@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
 import threading
 from pathlib import Path
@@ -158,7 +160,8 @@ def test_what_is_moved(data: np.ndarray) -> None:
 def plain(data: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Stretch]:
     """A system where everything speaks for moving these."""
     monkeypatch.delenv(moving.VARIABLE, raising=False)
-    for name, text in (("SETTING", "always [madvise] never\n"), ("SMAPS", "")):
+    for name, text in (("SETTING", "always [madvise] never\n"), ("SMAPS", ""),
+                       ("STATUS", "VmPeak: 900 kB\nVmLck: 0 kB\n")):
         (tmp_path / name).write_text(text)
         monkeypatch.setattr(moving, name, tmp_path / name)
     monkeypatch.setattr(moving, "CGROUPS", tmp_path)
@@ -189,7 +192,25 @@ def test_pages_that_are_huge(plain: list[Stretch], line: str, small: bool) -> No
 @pytest.mark.parametrize(("line", "may"), [("VmFlags: rd mr hg", True), ("VmFlags: rd lo", False)])
 def test_locked_pages_stay(plain: list[Stretch], line: str, may: bool) -> None:
     moving.SMAPS.write_text(smaps(plain, line))
-    assert may_move(plain) == may
+    for status in ("VmLck: 4096 kB\n", "VmPeak: 900 kB\n"):
+        moving.STATUS.write_text(status)
+        assert may_move(plain) == may
+
+
+def test_pages_that_are_locked_now(data: np.ndarray) -> None:
+    """As this system's files say it."""
+    file = file_of(data)
+    assert file is not None
+    wanted = [Stretch(file, first_whole(data), first_whole(data) + HUGE)]
+    assert not moving._mapped(wanted).is_locked
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlock(ctypes.c_void_p(wanted[0].first), ctypes.c_size_t(4096)):
+        pytest.skip(f"this process can't lock memory: {os.strerror(ctypes.get_errno())}")
+    try:
+        assert moving._any_is_locked() and moving._mapped(wanted).is_locked
+    finally:
+        libc.munlock(ctypes.c_void_p(wanted[0].first), ctypes.c_size_t(4096))
+    assert not moving._mapped(wanted).is_locked
 
 
 def test_systems_without(plain: list[Stretch], monkeypatch: pytest.MonkeyPatch) -> None:
