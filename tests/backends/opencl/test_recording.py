@@ -129,6 +129,17 @@ def test_a_driver_that_gives_no_binary(gpu: Gpu, kept: Path, monkeypatch: pytest
         assert _result(gpu, new_builder(gpu).build(text, "", "text")) == 43
 
 
+def test_no_binary_is_asked_for_where_none_is_kept(gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+                                                   ) -> None:
+    """PoCL compiles a kernel once more when it is asked."""
+    def never(*args: object) -> None:
+        raise AssertionError("asked for a binary")
+    monkeypatch.setattr("unladen.backends.opencl.building.binary_of", never)
+    text = "__kernel void kernel_main(__global uint *a) { a[0] = 44u; }"
+    monkeypatch.setenv(binaries.VARIABLE, "")
+    assert _result(gpu, new_builder(gpu).build(text, "", "text")) == 44
+
+
 def test_an_error_names_the_text(gpu: Gpu, kept: Path) -> None:
     with pytest.raises(UnladenError, match="this doesn't compile"):
         new_builder(gpu).build("__kernel void f() { what; }", "", "this")

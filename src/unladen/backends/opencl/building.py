@@ -29,6 +29,8 @@ class Builder:
     def build(self, text: str, options: str, what: str) -> c_void_p:
         """The program of ``text``. ``what`` names it in errors. Raises :class:`UnladenError` with
         the compiler's message."""
+        if self.binaries.folder is None:
+            return self._from_text(text, options, what)
         of = ("opencl", text, options, self.found.name, self.found.platform,
               self.found.driver_version)
         built: list[c_void_p] = []
