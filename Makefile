@@ -62,9 +62,9 @@ demo: .venv/installed
 	@echo "$$ python examples/chat.py" >&2
 	@$(BIN)/python examples/chat.py
 
-# PoCL compiles a kernel once more where its binary is kept, and keeps what it compiled itself.
+# PoCL compiles a kernel a second time to give its binary away, and has a cache of its own.
 test long emulator: export UNLADEN_KERNEL_CACHE :=
-# It compiles kernels in less than half the time if it doesn't optimize them. make long has it
+# PoCL compiles kernels in less than half the time if it doesn't optimize them. make long has it
 # optimize.
 test: export POCL_EXTRA_BUILD_FLAGS := -cl-opt-disable
 test: export POCL_CACHE_DIR := $(CURDIR)/build/pocl

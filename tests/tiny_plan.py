@@ -117,13 +117,13 @@ def fill(plan: Plan, tokens: list[int], start: int, table: tuple[int, ...] = (3,
 
 def steady(draw: Callable[[], Path], tokens: list[int], feed: Feed, rng: np.random.Generator,
            close: float) -> Tiny:
-    """The first model drawn whose logits depend little enough on roundings to be compared.
+    """The first model drawn whose logits for ``tokens`` depend little enough on roundings.
 
-    Random weights may amplify a rounding: a softmax near its limit does, and two experts whose
-    shares are nearly the same change places. The norms' weights are changed by at most 2**-20, more
-    than a product's roundings move its sum. A model passes if this moves no logit by a sixth of
-    ``close``, a share of the largest logit: computing in another order then stays within
-    ``close``, and what is wrong doesn't."""
+    Some models with random weights amplify a rounding: a softmax near its limit does, and a router
+    may choose another of two experts with nearly the same weight. ``close`` is the share of the
+    largest logit by which a test lets results differ. The weights of norms are changed at random by
+    up to 2**-20 of their size, about as much as roundings move a sum of 256 products. The model is
+    taken if this moves no logit by a sixth of ``close``."""
     for _ in range(100):
         tiny = open_tiny(draw())
 
@@ -140,7 +140,7 @@ def steady(draw: Callable[[], Path], tokens: list[int], feed: Feed, rng: np.rand
         if max(np.abs(other - whole).max() for other in others) < close / 6 * np.abs(whole).max():
             return tiny
         tiny.file.close()
-    raise AssertionError("every one of 100 models amplifies roundings")
+    raise AssertionError("100 models were drawn, and each amplifies roundings")
 
 
 Allocated = dict[tuple[str, str], int]

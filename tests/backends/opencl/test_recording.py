@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases import running
+from cases import linear, running
 from cases.base import Maker
 from unladen.backends import backend_of
 from unladen.backends._gpu import binaries
@@ -119,6 +119,19 @@ def test_a_program_comes_from_disk(gpu: Gpu, kept: Path, monkeypatch: pytest.Mon
         with monkeypatch.context() as patch:
             patch.setattr(Builder, "_from_text", never)
             new_builder(gpu).build(text, "", "again")
+
+
+def test_the_kernels_of_a_product_come_from_disk(rng: Rng, kept: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    case = linear.plain(rng, 5, ["Q4_K"])
+    new = type(backend_of("opencl"))
+    expected = running.Bench(new(), case).run()
+    assert list(kept.glob("*.kernel"))
+
+    def never(*args: object) -> None:
+        raise AssertionError("compiled again")
+    monkeypatch.setattr(Builder, "_from_text", never)
+    np.testing.assert_array_equal(running.Bench(new(), case).run(), expected)
 
 
 def test_a_driver_that_gives_no_binary(gpu: Gpu, kept: Path, monkeypatch: pytest.MonkeyPatch

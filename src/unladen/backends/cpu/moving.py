@@ -164,7 +164,7 @@ class Moving:
             yield lambda: self._interleaving.start([s.first for s in self._copied])
         while self._n_left:
             yield self._interleave
-        if self._moved and are_small(self._moved):
+        if are_small(self._moved):
             yield from _pieces(self._moved)
 
     def _interleave(self) -> None:
@@ -294,7 +294,7 @@ def _any_is_locked() -> bool:
 
 def are_small(wanted: list[Stretch]) -> bool:
     """Whether most of ``wanted`` is in small pages, and the system has huge ones."""
-    if not SETTING.exists() or "[never]" in SETTING.read_text():
+    if not wanted or not SETTING.exists() or "[never]" in SETTING.read_text():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
     return 2 * _mapped(wanted).huge_bytes <= n_bytes
