@@ -32,7 +32,9 @@ some dozen roundings for each product on the way to a logit."""
 
 
 def plan_options(mode: str, rng: np.random.Generator, n: int) -> PlaceOptions:
-    shares = None if rng.random() < 0.3 else [*rng.uniform(0, 5, n - 1).tolist(), 2.0]
+    # With a share near 0, one device would have all rows of every matrix.
+    least = 0.2 if mode == "row" else 0
+    shares = None if rng.random() < 0.3 else [*rng.uniform(least, 5, n - 1).tolist(), 2.0]
     return PlaceOptions(split_mode=mode, tensor_split=shares, main_gpu=int(rng.integers(n)))
 
 
